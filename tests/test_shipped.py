@@ -32,6 +32,11 @@ def test_a_copy_to_edit(tmp_path):
         copy_recipe("quickstart", tmp_path / "mine.yaml")
 
 
+def test_a_copy_into_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"^there is no folder .*recipes: make it, or name another with --to$"):
+        copy_recipe("quickstart", tmp_path / "recipes" / "mine.yaml")
+
+
 def test_accelerate_configurations_are_ours(tmp_path):
     for name in ("cpu", "zero3"):  # TRL has a zero3, too
         path = find_accelerate_config(name)

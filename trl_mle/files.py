@@ -16,6 +16,8 @@ def write_whole(path: Path, content: bytes) -> None:
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
     """Makes a folder, and locks out other processes, which would write the same files."""
+    if folder.is_file():
+        raise NotADirectoryError(f"{folder} is a file: name a folder")
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:

@@ -48,6 +48,8 @@ def copy_recipe(name: str, target: Path) -> Path:
     path = target / source.name if target.is_dir() else target
     if path.exists():
         raise FileExistsError(f"{path} exists: name another file with --to")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}: make it, or name another with --to")
     shutil.copyfile(source, path)
     return path
 

@@ -103,7 +103,7 @@ def test_mistyped_folders_name_those_beside_them(own_folder, monkeypatch):
 
 def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
     monkeypatch.chdir(own_folder)
-    for name in (str(own_folder), "../prices", "../../My competitions/prices/"):
+    for name in (str(own_folder), own_folder, "../prices", "../../My competitions/prices/"):
         slug = load_competition(name).slug
         assert slug.endswith("prices")
         assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")

@@ -35,6 +35,10 @@ def test_a_range_of_generated_tasks_is_loaded_one_by_one(monkeypatch):
     assert loaded == ["task:train/4999"]
 
 
+def test_one_name_is_no_list_of_letters():
+    assert list(TaskSet("digits")) == ["digits"]
+
+
 @pytest.mark.parametrize("name", ["task:train/5-4", "task:test/0-99999999999"])
 def test_a_range_that_cannot_be_meant_is_refused(name):
     with pytest.raises(CompetitionError, match="must count up"):

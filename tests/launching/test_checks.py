@@ -52,13 +52,28 @@ def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
     for name in ("checkpoint-8", "checkpoint-12", "checkpoint-16", "checkpoint-best-1"):
         (tmp_path / name).mkdir()
         if name != "checkpoint-16":  # it was not written to its end
-            TrainerState().save_to_json(str(tmp_path / name / "trainer_state.json"))
+            state = TrainerState(global_step=int(name.rpartition("-")[2]))
+            state.save_to_json(str(tmp_path / name / "trainer_state.json"))
             (tmp_path / name / "rng_state.pth").touch()
     with pytest.raises(FileExistsError, match="holds a run with checkpoint-12: resume it with resume_from_checkpoint"):
         check_no_other_run(tmp_path, None)
-    check_no_other_run(tmp_path, str(tmp_path / "executions" / ".." / "checkpoint-8"))
+    check_no_other_run(tmp_path, str(tmp_path / "executions" / ".." / "checkpoint-12"))
+    for earlier in "checkpoint-8", "checkpoint-best-1":
+        with pytest.raises(
+            FileExistsError, match=r"later checkpoints \('checkpoint-12'.*\): delete or move them, or name"
+        ):
+            check_no_other_run(tmp_path, str(tmp_path / earlier))
     with pytest.raises(FileExistsError, match="holds a run"):
         check_no_other_run(tmp_path, str(tmp_path.parent / "other" / "checkpoint-8"))
+
+
+@pytest.mark.parametrize("name", ["config.json", "adapter_config.json", "README.md"])
+def test_a_run_overwrites_no_model(tmp_path, name):
+    (tmp_path / name).touch()
+    with pytest.raises(
+        FileExistsError, match=f"holds '{name}', which training would overwrite: name another output_dir"
+    ):
+        check_no_other_run(tmp_path, None)
 
 
 def test_a_run_is_resumed_with_its_own_tasks(tmp_path, monkeypatch):
@@ -86,3 +101,11 @@ def test_a_run_is_resumed_with_its_own_tasks(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"has holdout=0\.5, not 0\.0, begin_program=True, not False: resume"):
         resume([str(tmp_path / "tasks")], 0.0, False)
     check_same_run(None, None, None, TaskSet([]))
+    config = tmp_path / "tasks" / "houses" / "competition.yaml"
+    config.write_text(f"id: houses\n{config.read_text()}")
+    (tmp_path / "run" / "arguments.json").write_text(json.dumps(before | {"competitions": ["./elsewhere/houses"]}))
+    resume(["tasks/houses"])
+    for text in "", "[]":
+        (tmp_path / "run" / "arguments.json").write_text(text)
+        with pytest.raises(ValueError, match=r"^run/arguments\.json cannot be read: "):
+            resume(["tasks"])

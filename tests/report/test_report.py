@@ -273,6 +273,13 @@ def test_a_run_before_its_first_valid_program(tmp_path):
     assert chart_names(folder) == ["valid_rate", "milestones", "outcomes"]
 
 
+def test_a_run_that_has_begun_beside_another(tmp_path):
+    begun, other = make_run(tmp_path / "begun", steps=1, finished=False), make_run(tmp_path / "other", steps=2)
+    (begun / "executions" / "rank-0.jsonl").unlink()
+    (begun / "metrics.jsonl").write_text('{"step": 0, "ended": false}\n')
+    assert set(CHARTS[:2]) <= set(chart_names(begun, other, names=["begun", "other"]))
+
+
 def test_only_the_trainers_log(tmp_path):
     """A run without our reward."""
     folder = make_run(tmp_path / "run", steps=3)

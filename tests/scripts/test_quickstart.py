@@ -89,6 +89,16 @@ def test_an_earlier_run_is_not_overwritten(commands, tmp_path):
     assert not commands
 
 
+@pytest.mark.parametrize("name", ["starter", "evaluation"])
+def test_nothing_that_it_did_not_write_is_deleted(commands, tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "results.json").touch()
+    with pytest.raises(FileExistsError, match=f"{name} holds something else than a run of the quickstart"):
+        module.quickstart("digits", 0, tmp_path)
+    assert (tmp_path / name / "results.json").exists()
+    assert not commands
+
+
 def test_a_seed_that_training_would_not_take(commands, tmp_path):
     with pytest.raises(ValueError, match="--seed must be from 0 to 4294967295, got -1"):
         module.quickstart("digits", -1, tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from itertools import combinations
 from statistics import fmean
 from types import SimpleNamespace
@@ -30,6 +31,15 @@ test[["id", "cultivar"]].to_csv("submission.csv", index=False)
 """
 
 
+def make_ended_run(folder, steps, **options):
+    shutil.rmtree(folder / "executions", ignore_errors=True)
+    for checkpoint in folder.glob("checkpoint-*"):
+        shutil.rmtree(checkpoint)
+    make_run(folder, steps=steps, programs=4, improve=False, **options)
+    shutil.copy(folder / f"checkpoint-{steps}" / "trainer_state.json", folder)
+    return folder
+
+
 @pytest.fixture
 def run(monkeypatch, tmp_path):
     """A run of 3 steps with 4 programs, whose policy writes trees; the untrained one fails every other time."""
@@ -42,8 +52,7 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "load_policy", policies.__getitem__)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
     monkeypatch.setattr(SampleLog, "now", lambda log: float(len(log.written)))  # a second per program
-    folder = tmp_path / "run"
-    make_run(folder, steps=3, programs=4, improve=False)
+    folder = make_ended_run(tmp_path / "run", steps=3)
     arguments = {
         "model_name_or_path": "base", "competitions": ["wine"], "data_dir": None, "holdout": 0.0, "begin_program": False, "max_prompt_length": 1024,
         "max_completion_length": 256, "program_timeout_s": 30.0, "program_memory_mb": 4096, "threads_per_program": 1,
@@ -136,7 +145,37 @@ def test_samples_of_another_table_are_not_taken(run, monkeypatch):
     folder, _ = run
     worth(WorthArguments(str(folder), num_samples=1))
     monkeypatch.setattr(module, "content_digest", lambda competition: "of a table that has changed")
-    with pytest.raises(ValueError, match=r"trained\.jsonl was made with other settings \(content of wine\)"):
+    with pytest.raises(ValueError, match=r"trained-3\.jsonl was made with other settings \(content of wine\)"):
+        worth(WorthArguments(str(folder), num_samples=1))
+
+
+def test_a_policy_that_was_trained_further_is_sampled_anew(run):
+    folder, policies = run
+    worth(WorthArguments(str(folder), num_samples=1))
+    make_ended_run(folder, steps=4)
+    policies[str(folder)].identity = "trained further"
+    worth(WorthArguments(str(folder), num_samples=1))
+    assert sorted(path.name for path in (folder / "worth").glob("trained-*.jsonl")) == [
+        "trained-3.jsonl",
+        "trained-4.jsonl",
+    ]
+
+
+def test_competitions_that_a_resumed_run_left_out(run, caplog):
+    folder, _ = run
+    make_ended_run(folder, steps=3, competitions=("wine", "diabetes"))
+    worth(WorthArguments(str(folder), num_samples=1))
+    assert "not compared, because the run ended without them: 'diabetes'" in caplog.messages
+    assert json.loads((folder / "worth" / "worth.json").read_text()).keys() == {"policy", "wine"}
+
+
+def test_a_run_on_a_folder_is_compared_where_the_folder_is_found(run):
+    folder, _ = run
+    arguments = json.loads((folder / ARGUMENTS_FILE).read_text()) | {"competitions": ["./tables/wine"]}
+    (folder / ARGUMENTS_FILE).write_text(json.dumps(arguments))
+    with pytest.raises(
+        ValueError, match=r"^'wine' is not found as \./tables/wine from here: call this from the folder where"
+    ):
         worth(WorthArguments(str(folder), num_samples=1))
 
 
@@ -164,6 +203,12 @@ def test_what_cannot_be_compared(run, tmp_path):
     (unfinished / ARGUMENTS_FILE).write_text("{}")
     with pytest.raises(ValueError, match="holds no run that has ended"):
         worth(WorthArguments(str(unfinished)))
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 3, "ended": true}\n{"step": 4, "reward": -1.0}\n')  # it was resumed, and goes on
+    (folder / ARGUMENTS_FILE).write_text("{}")
+    with pytest.raises(ValueError, match="holds no run that has ended"):
+        worth(WorthArguments(str(folder)))
+    (folder / "metrics.jsonl").unlink()
     with pytest.raises(ValueError, match="--num_samples must be at least 1"):
         WorthArguments(str(folder), num_samples=0)
     with pytest.raises(ValueError, match="--seed must be from 0 to 4294967295, got -1"):

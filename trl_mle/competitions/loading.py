@@ -39,12 +39,14 @@ def is_own(competition: Competition) -> bool:
     return not is_known and not competition.id.startswith(known)
 
 
-def load_competition(competition_id: str, data_dir: Path | str | None = None, holdout: float = 0.0) -> Competition:
+def load_competition(
+    competition_id: str | Path, data_dir: Path | str | None = None, holdout: float = 0.0
+) -> Competition:
     """
     Load a competition by its id.
 
     Args:
-        competition_id (`str`):
+        competition_id (`str` or `Path`):
             One of [`list_competitions`], where size and seed of a mirror may follow (see
             [`~trl_mle.competitions.mirrors.load_mirror`]); `task:train/<n>` or `task:test/<n>` (see
             [`~trl_mle.competitions.families.load_task`]); another of MLE-bench's competitions, if `mlebench` is installed, whose
@@ -65,7 +67,7 @@ def load_competition(competition_id: str, data_dir: Path | str | None = None, ho
     Raises:
         [`CompetitionError`]: There is no such competition, or it is not prepared, or its answers cannot be held out in part.
     """
-    competition = _load(competition_id, data_dir)
+    competition = _load(os.fspath(competition_id), data_dir)
     if holdout:
         competition = replace(competition, holdout=holdout)
         competition.check_answers()

@@ -47,13 +47,15 @@ class TaskSet(Mapping[str, Competition]):
     ```
     """
 
-    def __init__(self, tasks: Iterable[Competition | str], data_dir: Path | str | None = None, holdout: float = 0.0):
+    def __init__(
+        self, tasks: Iterable[Competition | str] | str, data_dir: Path | str | None = None, holdout: float = 0.0
+    ):
         self._data_dir = data_dir
         self._holdout = holdout
         self._tasks: dict[str, Competition | str] = {}
         self._single: list[str] = []  # ids of those that were given one by one
         left_out: list[str] = []
-        for task in tasks:
+        for task in [tasks] if isinstance(tasks, str) else tasks:
             given = names_of(task) if isinstance(task, str) else [task]
             added: list[str] = []
             for one in given:

@@ -17,20 +17,23 @@ from huggingface_hub.errors import HTTPError
 from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
+from transformers.trainer import TRAINER_STATE_NAME, TrainerState
 from yaml import YAMLError
 
 from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions.reading import listed
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import executor_class
 from trl_mle.models import is_missing_folder, look_up, render_prompt
 from trl_mle.prompts import scratch_prompt
-from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE
+from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE, read_arguments
 from trl_mle.showing import for_terminal
 from trl_mle.trainer.engine.checkpoint import damage, find_checkpoints
 from trl_mle.trainer.engine.pushes import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
+WRITTEN_LAST = ("config.json", "adapter_config.json", "README.md")
 # Trackers whose package has the same name; the others report a missing package themselves
 TRACKERS = ("mlflow", "swanlab", "tensorboard", "trackio", "wandb")
 
@@ -106,12 +109,19 @@ def check_writable(folder: Path) -> None:
 
 def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     """
-    Raises `FileExistsError` if the output folder holds another run than that of the checkpoint to resume from: metrics and
-    checkpoints of both would be mixed.
+    Raises `FileExistsError` if the output folder holds another run than that of the checkpoint to resume from, or later checkpoints
+    of this one: metrics and checkpoints of both would be mixed. Also if it holds what a run writes at its end, such as the model
+    to train.
     """
-    if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
-        return
     complete = [path.name for path in find_checkpoints(folder) if damage(path) is None]
+    if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
+        step = TrainerState.load_from_json(str(Path(checkpoint, TRAINER_STATE_NAME))).global_step
+        if later := [name for name in complete if int(name.partition("-")[2]) > step]:
+            raise FileExistsError(
+                f"resume_from_checkpoint: {folder} holds later checkpoints ({listed(later)}): delete or move them, or name another "
+                "output_dir"
+            )
+        return
     metrics = folder / METRICS_FILE
     lines = metrics.read_bytes().splitlines() if metrics.is_file() else []
     logged = sum(b'"reward"' in line for line in lines)  # the first and the last say when training began and ended
@@ -124,6 +134,10 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
         raise FileExistsError(
             f"output_dir {folder} holds a run of {logged} steps without a complete checkpoint: delete it, or name another output_dir"
         )
+    if written := [name for name in WRITTEN_LAST if (folder / name).is_file()]:
+        raise FileExistsError(
+            f"output_dir {folder} holds {listed(written)}, which training would overwrite: name another output_dir"
+        )
 
 
 def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
@@ -134,11 +148,16 @@ def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: T
     path = Path(checkpoint).parent / ARGUMENTS_FILE if checkpoint is not None else None
     if path is None or not path.is_file():
         return
-    before, now = json.loads(path.read_text(encoding="utf-8")), vars(script_args) | vars(args)
+    before, now = read_arguments(path), vars(script_args) | vars(args)
     names = [name for name in ("competitions", "holdout", "begin_program") if before.get(name, now[name]) != now[name]]
-    # Other names may stand for the same competitions
-    if "competitions" in names and set(tasks) <= set(TaskSet(before["competitions"], before["data_dir"])):
-        names.remove("competitions")
+    # Other names may stand for the same competitions, such as the folder of one that is now run from elsewhere
+    if "competitions" in names:
+        known = {
+            *TaskSet(before["competitions"], before["data_dir"]),
+            *(Path(name).name for name in before["competitions"]),
+        }
+        if set(tasks) <= known:
+            names.remove("competitions")
     if names:
         were = ", ".join(f"{name}={before[name]}, not {now[name]}" for name in names)
         raise ValueError(

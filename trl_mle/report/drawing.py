@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def by_programs(
         starts = list(range(0, len(table), width))
         if len(starts) > 1 and len(table) - starts[-1] < width / 2:
             starts.pop()
-        curves.append([value(table[start:end]) for start, end in zip(starts, [*starts[1:], len(table)], strict=True)])
+        curves.append([value(table[start:end]) for start, end in pairwise([*starts, len(table)])])
     longest = max(map(len, curves))
     xs = [(i + 0.5) * width for i in range(longest)]
     return xs, [curve + [np.nan] * (longest - len(curve)) for curve in curves]

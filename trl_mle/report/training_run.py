@@ -106,6 +106,16 @@ def _hint(folder: Path) -> str:
     return f"did you mean {' or '.join(runs[:3])}?" if runs else "has the run begun, and is this its output_dir?"
 
 
+def has_ended(folder: Path) -> bool:
+    """Whether training has ended, by the last line of its metrics."""
+    written = read_metrics(folder)
+    if not any(
+        "ended" in entry for entry in written
+    ):  # another trainer's run, or an older one: its state is saved at the end
+        return (folder / "trainer_state.json").is_file()
+    return bool(written[-1].get("ended", False))
+
+
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """
     Reads the metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a

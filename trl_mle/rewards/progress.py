@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -15,6 +16,17 @@ ARGUMENTS_FILE = "arguments.json"  # there, too: how the policy was asked, and w
 ARGUMENTS_KEPT = ("model_name_or_path", "competitions", "data_dir", "holdout", "begin_program", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")  # fmt: skip
 RUNNING_FILE = "running.json"  # in the folder of the executions' record
 WRITE_S = 1.0  # seconds between two writes
+
+
+def read_arguments(path: Path) -> dict[str, Any]:
+    """How a run was asked, by its `arguments.json`. Raises `OSError` or `ValueError` if it cannot be read."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} cannot be read: it holds no names with values")
+    return found
 
 
 class ProgramsProgress:

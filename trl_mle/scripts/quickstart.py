@@ -73,6 +73,10 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
             f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete the folder or "
             "name another with --output_dir (make quickstart OUTPUT=…)"
         )
+    if not resume and not (folder / BEGUN_FILE).is_file():
+        for part in starter, evaluation:
+            if part.is_dir() and any(part.iterdir()):
+                raise FileExistsError(f"{part} holds something else than a run of the quickstart: name another folder")
     if resume and not (starter.is_dir() or sizes):
         raise FileNotFoundError(f"{folder} holds no quickstart: leave out --resume to begin one")
     if resume and model is not None and (sizes is None or sizes.model != model):

@@ -134,6 +134,7 @@ def main(
         with problems.noted():
             if trainer.is_world_process_zero():
                 stack.enter_context(alone_in(output_dir))
+                launching.check_no_other_run(output_dir, checkpoint)  # again: another may have ended meanwhile
                 arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
                 kept = {name: arguments[name] for name in ARGUMENTS_KEPT}
                 write_whole(output_dir / ARGUMENTS_FILE, (json.dumps(kept, indent=2) + "\n").encode())

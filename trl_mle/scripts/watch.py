@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from trl_mle.report.training_run import TrainingRun, percent, read_metrics, read_run
+from trl_mle.report.training_run import TrainingRun, has_ended, percent, read_run
 from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name, terminal_line
@@ -42,16 +42,6 @@ def watch(folder: Path) -> int:
             if ended:
                 return 0
             time.sleep(REFRESH_S)
-
-
-def has_ended(folder: Path) -> bool:
-    """Whether training has ended, by the last line of its metrics."""
-    written = read_metrics(folder)
-    if not any(
-        "ended" in entry for entry in written
-    ):  # another trainer's run, or an older one: the state is saved at the end
-        return (folder / "trainer_state.json").is_file()
-    return written[-1].get("ended", False)
 
 
 def _view_or_wait(folder: Path, said: set[str]) -> Group | Text:

@@ -1,6 +1,7 @@
 """`trl-mle worth`: compares a training run with sampling the policy that it began with, as often and as long."""
 
 import json
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,6 +16,7 @@ from scipy.stats import beta
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.metrics import gain
+from trl_mle.competitions.reading import listed
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.evaluate import best_solutions, file_name
 from trl_mle.evaluation.harness import Harness, check_seed
@@ -25,11 +27,13 @@ from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
-from trl_mle.report.training_run import TrainingRun, percent, read_run
+from trl_mle.report.training_run import TrainingRun, has_ended, percent, read_run
 from trl_mle.rewards import MLEReward
-from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
+from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT, read_arguments
 from trl_mle.showing import PlainConsole, metric_name, number, terminal_line
 
+
+logger = logging.getLogger(__name__)
 
 OF_AN_ANSWER = ("begin_program", "max_prompt_length", "max_completion_length")
 OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")
@@ -111,19 +115,27 @@ def worth(args: WorthArguments) -> None:
     folder = Path(args.run)
     run = read_run(folder, folder.name)
     try:
-        arguments = json.loads((folder / ARGUMENTS_FILE).read_text(encoding="utf-8"))
+        arguments = read_arguments(folder / ARGUMENTS_FILE)
     except FileNotFoundError:
         raise FileNotFoundError(f"{folder} holds no {ARGUMENTS_FILE}: it was not made by trl-mle train") from None
     names = [name for name in run.competitions if len(run.programs(name))]
-    if run.training_s is None or not names or not run.history[-1].get("ended", True):
+    if run.training_s is None or not names or not has_ended(folder):
         raise ValueError(f"{folder} holds no run that has ended, with programs: let it go on")
-    if not (isinstance(arguments, dict) and arguments.keys() >= set(ARGUMENTS_KEPT)):
+    if not arguments.keys() >= set(ARGUMENTS_KEPT):
         raise ValueError(f"{folder / ARGUMENTS_FILE} is not what this version of trl-mle train writes")
     untrained = args.policy or arguments["model_name_or_path"]
     for policy in (args.run, untrained):
         check_policy(policy)
     tasks = TaskSet(arguments["competitions"], arguments["data_dir"], arguments["holdout"])
-    competitions = [tasks[name] for name in names]
+    left_out = [name for name in names if name not in tasks]
+    if len(left_out) == len(names):
+        asked = ", ".join(arguments["competitions"])
+        raise ValueError(
+            f"{listed(names)} is not found as {asked} from here: call this from the folder where training began"
+        )
+    if left_out:  # when the run was resumed
+        logger.warning("not compared, because the run ended without them: %s", listed(left_out))
+    competitions = [tasks[name] for name in names if name in tasks]
     options = ExecutorArguments(**{name: arguments[name] for name in OF_A_PROGRAM}, sandbox=args.sandbox)
     output_dir = folder / "worth"
     console = PlainConsole()
@@ -149,7 +161,7 @@ def worth(args: WorthArguments) -> None:
             ]  # fmt: skip
 
         # One policy after the other: they may not fit into memory together
-        for harness in harnesses("trained", args.run):
+        for harness in harnesses(f"trained-{run.history[-1]['step']}", args.run):
             found[harness.competition.id] = [trained_result(run, harness, args.num_samples)]
         for harness in harnesses(f"untrained-{file_name(untrained)}", untrained):
             found[harness.competition.id] += untrained_results(harness, found[harness.competition.id][0])
