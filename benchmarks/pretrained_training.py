@@ -52,6 +52,17 @@ Written down after two seeds of the first question on two competitions (-0.39 ±
   programs until half of a step's were. If the interval of the primary outcome lies below 0, milestones are worth nothing by default where a
   pretrained model is trained; if it includes 0, they stay as the paper has them, and the docs say what was seen. Answered: -0.16 ± 0.26, so they stay.
   (The last eight runs were trained on an H200, side by side.)
+
+Written down when the tiny policy's objectives had been compared (studies/objectives.md: mean ranks of 0.92 with `max_at_k`, 0.90 with `mean_rank` and 0.83
+with `entropic`), before the first run of this arm:
+
+- Fifth question: which of the best two objectives is better for a pretrained policy?
+- Arm: `mean_rank`, with milestones as `max_at_k` above. Digits, and the mirrors of nomad2018-predict-transparent-conductors and
+  spooky-author-identification; seeds 0 and 1, and 2 where a GPU is at hand. Same sizes.
+- Primary outcome: the expected best score of 8 of the 64 programs sampled afterwards, as a rank: the share of the different scores in
+  `benchmarks/results/benchmark-learning-or-asking/outcomes.jsonl` of its competition that it beats, 0 if none is valid. `mean_rank` less
+  `max_at_k`, paired by competition and seed. Also: the share of valid programs, and of different ones.
+- It is concluded that one is better if the interval excludes 0; else `max_at_k` stays what the recipes have.
 """
 
 import argparse
@@ -91,6 +102,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "milestones, submission": {},  # milestones, and the parts of an invalid submission that are right
     "reward, linear": {"duration_weighting": "linear", "duration_weight_low": 0.5, "duration_weight_high": 2.0},
     "max_at_k": {"objective": "max_at_k"},
+    "mean_rank": {"objective": "mean_rank"},
 }
 TRAINING = {
     "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
