@@ -39,6 +39,11 @@ def test_one_name_is_no_list_of_letters():
     assert list(TaskSet("digits")) == ["digits"]
 
 
+def test_a_folder_as_a_path(tmp_path):
+    folder = write_task(tmp_path / "houses", "houses")
+    assert list(TaskSet([folder, "digits"])) == ["houses", "digits"]
+
+
 @pytest.mark.parametrize("name", ["task:train/5-4", "task:test/0-99999999999"])
 def test_a_range_that_cannot_be_meant_is_refused(name):
     with pytest.raises(CompetitionError, match="must count up"):

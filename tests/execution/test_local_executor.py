@@ -78,6 +78,10 @@ sample.to_csv("submission.csv", index=False)
         ("import sys; sys.exit(-1)", Outcome.ERROR, 255, "exit code 255"),
         ("import sys; sys.exit(2**70)", Outcome.ERROR, 255, "exit code 255"),
         ("import sys; sys.stderr.close(); sys.exit('a message')", Outcome.ERROR, 1, "exit code 1"),
+        ("import sys; sys.excepthook = lambda *error: sys.exit(3); 1 / 0", Outcome.ERROR, 3, "exit code 3"),
+        ("import sys; sys.stdout = None", Outcome.OK, 0, ""),
+        ("import sys; sys.stderr = None; del sys.stdout", Outcome.OK, 0, ""),
+        ("import sys; sys.stdout = sys.stderr = type('Tee', (), {'write': print})()", Outcome.OK, 0, ""),
         ("import sys; sys.excepthook = None; raise ValueError('its own')", Outcome.ERROR, 1, "ValueError: its own"),
     ],
 )
@@ -136,6 +140,7 @@ FILES = {
     "left open": "file = open(NAME, 'w'); file.write(TEXT)",
     "without a name": "print(TEXT, end='', file=open(NAME, 'w'))",
     "in a cycle": "me = [open(NAME, 'w')]; me.append(me); me[0].write(TEXT); del me",
+    "without a standard input": "import os; os.close(0); file = open(NAME, 'w'); file.write(TEXT)",
     "of bytes": "file = open(NAME, 'wb'); file.write(TEXT.encode())",
     "before an exit": "import csv, sys; csv.writer(open(NAME, 'w', newline='')).writerows(map(list, csv.reader(open(SAMPLE)))); sys.exit()",
 }  # fmt: skip
@@ -168,8 +173,12 @@ def test_where_tmp_is_full_a_program_is_not_to_blame(competition, monkeypatch, s
         monkeypatch.setattr("shutil.disk_usage", lambda path: full)
         assert run(executor, competition, "print(1)").outcome is Outcome.OK
         failed = run(executor, competition, "raise OSError(28, 'No space left on device')")
+        monkeypatch.setattr("shutil.disk_usage", lambda path: full._replace(free=left.pop()))
+        left = [executor.disk_mb << 20, 0]  # of a program that filled it itself
+        its_own = run(executor, competition, "raise OSError(28, 'No space left on device')")
     assert failed.outcome is (Outcome.INFRASTRUCTURE if is_ours else Outcome.ERROR)
     assert ("/tmp is full" in failed.detail) == is_ours
+    assert its_own.outcome is Outcome.ERROR
 
 
 def test_systemds_cleaning_of_tmp_leaves_the_folders_of_an_executor(competition):

@@ -415,6 +415,8 @@ def test_long_lines_take_no_long_time(line):
 LOOPS = "".join(f"{' ' * depth}for i{depth} in [1, 2, 3, 4, 5, 6, 7, 8]:\n" for depth in range(3))
 DOUBLING = {
     "lists": "x = [1]\n" + "x = [x, x]\n" * 60,
+    "wide lists": "x = [1]\n" + f"x = [{', '.join(['x'] * 40)}]\n" * 30,
+    "two lists": "a = b = [1]\n" + f"a, b = [{'a, b, ' * 4}], [{'b, a, ' * 4}]\n" * 8,
     "dicts": "x = [1]\n" + "x = {'a': x, 'b': x}\n" * 60,
     "a loop": f"x = [1]\n{LOOPS}   x = [x, x]\n",
     "statements without expressions": LOOPS + "   pass\n" * 1000,

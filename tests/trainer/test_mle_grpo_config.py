@@ -103,7 +103,8 @@ def config(**kwargs):
         ({"steps_per_generation": 0}, "^steps_per_generation must be at least 1, got 0$"),
         ({"gradient_accumulation_steps": 0}, "^gradient_accumulation_steps must be at least 1, got 0$"),
         ({"num_generations": None}, "^num_generations must be at least 1, got None$"),
-        ({"temperature": 0.0}, "^temperature must be above 0, got 0.0$"),
+        ({"temperature": 0.0}, r"^temperature must be above 0 and finite, got 0\.0$"),
+        ({"temperature": None}, "^temperature must be above 0 and finite, got None$"),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):

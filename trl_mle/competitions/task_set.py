@@ -48,7 +48,7 @@ class TaskSet(Mapping[str, Competition]):
     """
 
     def __init__(
-        self, tasks: Iterable[Competition | str] | str, data_dir: Path | str | None = None, holdout: float = 0.0
+        self, tasks: Iterable[Competition | Path | str] | str, data_dir: Path | str | None = None, holdout: float = 0.0
     ):
         self._data_dir = data_dir
         self._holdout = holdout
@@ -56,7 +56,7 @@ class TaskSet(Mapping[str, Competition]):
         self._single: list[str] = []  # ids of those that were given one by one
         left_out: list[str] = []
         for task in [tasks] if isinstance(tasks, str) else tasks:
-            given = names_of(task) if isinstance(task, str) else [task]
+            given = [task] if isinstance(task, Competition) else names_of(str(task))
             added: list[str] = []
             for one in given:
                 if isinstance(one, str) and one.startswith(WITHOUT):

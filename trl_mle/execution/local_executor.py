@@ -466,14 +466,13 @@ class LocalExecutor(Executor):
             answer = receive(ours, streams, group, limit_s or timeout_s + GRACE_S, stopping or threading.Event())
             if answer.lost:
                 answer.report = self._judge_lost(answer, warm_parent, input_, alone)
-            free = shutil.disk_usage(self._run_dir).free  # before its own files are removed
+            was_full = not self.tier.limits_disk and shutil.disk_usage(self._run_dir).free < LEAST_FREE
         answer.report["over_memory"] = group.over_memory()
         limits = self._fixed | {"timeout_s": timeout_s}
         result = execution_result(answer, stdout.text(), stderr.text(), queue_wait_s, slot.index, limits)
-        if result.outcome is not Outcome.OK and not self.tier.limits_disk and free < LEAST_FREE:
-            raise SandboxError(
-                f"{self._run_dir.parent} is full: a program may write {self._fixed['disk_mb']} MB there"
-            )
+        # A program that fills it within its limit, or writes more, leaves as much when its own files are removed
+        if result.outcome is Outcome.ERROR and was_full and shutil.disk_usage(self._run_dir).free < self.disk_mb << 20:
+            raise SandboxError(f"{self._run_dir.parent} is full: a program may write {self.disk_mb} MB there")
         return result
 
     def _judge_lost(self, answer: Answer, warm_parent: WarmParent, input_: Input, alone: bool) -> dict[str, Any]:

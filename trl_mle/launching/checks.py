@@ -33,7 +33,7 @@ from trl_mle.trainer.engine.pushes import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
-WRITTEN_LAST = ("config.json", "adapter_config.json", "README.md")
+OVERWRITTEN = ("config.json", "adapter_config.json", "README.md")
 # Trackers whose package has the same name; the others report a missing package themselves
 TRACKERS = ("mlflow", "swanlab", "tensorboard", "trackio", "wandb")
 
@@ -110,8 +110,8 @@ def check_writable(folder: Path) -> None:
 def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     """
     Raises `FileExistsError` if the output folder holds another run than that of the checkpoint to resume from, or later checkpoints
-    of this one: metrics and checkpoints of both would be mixed. Also if it holds what a run writes at its end, such as the model
-    to train.
+    of this one: metrics and checkpoints of both would be mixed. Also if it holds a model or a README, which the run would
+    overwrite: it may be the folder of the model to train.
     """
     complete = [path.name for path in find_checkpoints(folder) if damage(path) is None]
     if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
@@ -134,7 +134,7 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
         raise FileExistsError(
             f"output_dir {folder} holds a run of {logged} steps without a complete checkpoint: delete it, or name another output_dir"
         )
-    if written := [name for name in WRITTEN_LAST if (folder / name).is_file()]:
+    if written := [name for name in OVERWRITTEN if (folder / name).is_file()]:
         raise FileExistsError(
             f"output_dir {folder} holds {listed(written)}, which training would overwrite: name another output_dir"
         )

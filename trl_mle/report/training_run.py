@@ -109,9 +109,8 @@ def _hint(folder: Path) -> str:
 def has_ended(folder: Path) -> bool:
     """Whether training has ended, by the last line of its metrics."""
     written = read_metrics(folder)
-    if not any(
-        "ended" in entry for entry in written
-    ):  # another trainer's run, or an older one: its state is saved at the end
+    if not any("ended" in entry for entry in written):
+        # Another trainer's run, or an older one: its state is saved at the end
         return (folder / "trainer_state.json").is_file()
     return bool(written[-1].get("ended", False))
 

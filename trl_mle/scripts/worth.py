@@ -130,11 +130,10 @@ def worth(args: WorthArguments) -> None:
     left_out = [name for name in names if name not in tasks]
     if len(left_out) == len(names):
         asked = ", ".join(arguments["competitions"])
-        raise ValueError(
-            f"{listed(names)} is not found as {asked} from here: call this from the folder where training began"
-        )
-    if left_out:  # when the run was resumed
-        logger.warning("not compared, because the run ended without them: %s", listed(left_out))
+        raise ValueError(f"{asked} cannot be found from here: call this from the folder where training began")
+    if left_out:
+        why = "the run ended without them, or they cannot be found from here"
+        logger.warning("not compared, because %s: %s", why, listed(left_out))
     competitions = [tasks[name] for name in names if name in tasks]
     options = ExecutorArguments(**{name: arguments[name] for name in OF_A_PROGRAM}, sandbox=args.sandbox)
     output_dir = folder / "worth"

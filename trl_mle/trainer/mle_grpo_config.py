@@ -239,8 +239,8 @@ class MLEGRPOConfig(GRPOConfig):
         for name, choices in CHOICES.items():
             if (value := getattr(self, name)) not in choices:
                 raise ValueError(no_such_choice(name, value, choices))
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature must be above 0, got {self.temperature}")
+        if self.temperature is None or not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature must be above 0 and finite, got {self.temperature}")
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
         if not 0 <= self.improve_probability <= 1:

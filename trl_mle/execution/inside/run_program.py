@@ -145,40 +145,51 @@ def run_program(job: dict[str, Any], path: str) -> int:
         job.clear()  # the program must not see its prints and limits
         exec(compiled, main.__dict__)  # noqa: S102
     except SystemExit as exit_:
-        if exit_.code is None or isinstance(exit_.code, int):
-            code = exit_.code or 0
-            code = code & 0xFF if abs(code) < 2**63 else 0xFF
-        else:
-            code = 1
-            with contextlib.suppress(BaseException):  # the program may have closed the stream
-                print(exit_.code, file=sys.stderr)
+        code = exit_code(exit_)
     except BaseException as error:
-        code = 1
         if error.__traceback__ is not None:  # the first frame is this function's
             error = error.with_traceback(error.__traceback__.tb_next)
-        report(error)
-    # As at the end of any Python process, failures are ignored
-    for end in threading._shutdown, atexit._run_exitfuncs, flush_files, sys.stdout.flush, sys.stderr.flush:  # type: ignore[attr-defined]
+        code = report(error)
+    # As at the end of any Python process, failures are ignored. Streams are looked up when it is their turn: a program may change them
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    flush_files()
+    for name in "stdout", "stderr":
         with contextlib.suppress(BaseException):
-            end()
+            getattr(sys, name).flush()
     return code
 
 
-def report(error: BaseException) -> None:
-    """Prints a program's last error, by its own hook if it has one."""
+def exit_code(exit_: SystemExit) -> int:
+    """The exit code of a process that ends with this exception, whose message is printed if it has one."""
+    if exit_.code is None:
+        return 0
+    if isinstance(exit_.code, int):
+        number = int.__index__(exit_.code)
+        return number & 0xFF if abs(number) < 2**63 else 0xFF
     with contextlib.suppress(BaseException):  # the program may have closed the stream
-        try:
-            sys.excepthook(type(error), error, error.__traceback__)
-        except BaseException as in_hook:
+        print(exit_.code, file=sys.stderr)
+    return 1
+
+
+def report(error: BaseException) -> int:
+    """Prints a program's last error, by its own hook if it has one, and returns the exit code."""
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except SystemExit as exit_:
+        return exit_code(exit_)
+    except BaseException as in_hook:
+        with contextlib.suppress(BaseException):  # the program may have closed the stream
             for prefix, each in ("Error in sys.excepthook:", in_hook), ("\nOriginal exception was:", error):
                 print(prefix, file=sys.stderr)
                 sys.__excepthook__(type(each), each, each.__traceback__)
+    return 1
 
 
 def flush_files() -> None:
     """Writes what the program's open files still hold: Python closes them at its end, which `os._exit` skips."""
-    if len(os.listdir("/proc/self/fd")) <= 4:  # the streams, and the folder listed
-        return
     opened = gc.get_objects()
     for kind in io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom:  # the former hold the latter
         for file in (one for one in opened if issubclass(type(one), kind)):
@@ -261,4 +272,8 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         os._exit(1)
     os.write(started, struct.pack("=cd", b"@", time.monotonic()))
     os.close(started)
-    os._exit(run_program(job, path))
+    code = 1
+    try:
+        code = run_program(job, path)
+    finally:  # whatever a program does, the code of its parents is not its to run
+        os._exit(code)

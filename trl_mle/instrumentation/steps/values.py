@@ -87,8 +87,10 @@ NO_STEP = Evaluation(ast.Pass(), None, True, [])
 
 
 def join(values: Iterable[Value], depth: int = MAX_DEPTH) -> Value:
-    """A value that is one of these. Their elements are told apart down to a depth: `x = [x, x]` doubles them each time."""
-    values = [value for value in values if value.known]
+    """A value that is one of these. Their elements are told apart down to a depth: `a, b = [a, b], [b, a]` doubles them each time."""
+    values = list(
+        dict.fromkeys(value for value in values if value.known)
+    )  # each once: `x = [x, x]` has two names for one
     if len(values) < 2:
         return values[0] if values else NOTHING
     items = [value.items for value in values if value.items is not None]

@@ -17,11 +17,10 @@ UNKNOWN = "\0"  # an unknown part of a path
 MAX_TEXTS = 8  # possible paths of one value
 MAX_TEXT_LENGTH = 1000  # characters of each: a program can double a string in a loop
 MAX_ELEMENTS = 8  # maximum number of loop elements to follow one by one
-MAX_DEPTH = 4  # of lists in lists whose elements are told apart
+MAX_DEPTH = 2  # of lists in lists whose elements are told apart
 MAX_CALLS = 8  # maximum depth of followed calls
-MAX_WORK = (
-    20_000  # maximum number of expressions and statements before calls and loops are no longer followed one by one
-)
+# Expressions and statements, after which calls and loops are no longer followed one by one
+MAX_WORK = 20_000
 
 READS = re.compile(
     r"(pandas|polars|cudf|dask\.dataframe)\.read_\w+|numpy\.(load|loadtxt|genfromtxt|fromfile)|PIL\.Image\.open"
