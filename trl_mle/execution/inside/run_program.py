@@ -150,7 +150,7 @@ def run_program(job: dict[str, Any], path: str) -> int:
         if error.__traceback__ is not None:  # the first frame is this function's
             error = error.with_traceback(error.__traceback__.tb_next)
         code = report(error)
-    # As at the end of any Python process, failures are ignored. Streams are looked up when it is their turn: a program may change them
+    # As at the end of any Python process, failures are ignored. Streams are looked up last: handlers of the program's may change them
     with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]
     with contextlib.suppress(BaseException):

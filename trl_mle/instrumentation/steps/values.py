@@ -87,22 +87,23 @@ NO_STEP = Evaluation(ast.Pass(), None, True, [])
 
 
 def join(values: Iterable[Value], depth: int = MAX_DEPTH) -> Value:
-    """A value that is one of these. Their elements are told apart down to a depth: `a, b = [a, b], [b, a]` doubles them each time."""
-    values = list(
-        dict.fromkeys(value for value in values if value.known)
-    )  # each once: `x = [x, x]` has two names for one
+    """
+    A value that is one of these. Elements of lists in lists are followed down to `depth`: a program may double
+    them with each line, as `a, b = [a, b], [b, a]` does.
+    """
+    # Each once: `x = [x, x]` holds the same value twice
+    values = list(dict.fromkeys(value for value in values if value.known))
     if len(values) < 2:
         return values[0] if values else NOTHING
     items = [value.items for value in values if value.items is not None]
     same_keys = len(items) == len(values) and all(item.keys() == items[0].keys() for item in items)
+    inner = {key: join((item[key] for item in items), depth - 1) for key in items[0]} if same_keys and depth else None
     definite = next((value for value in values if value.name or value.code or value.instance), NOTHING)
     return replace(
         definite,
         tags=frozenset().union(*(value.tags for value in values)),
         texts=few(text for value in values for text in value.texts),
-        items={key: join((item[key] for item in items), depth - 1) for key in items[0]}
-        if same_keys and depth
-        else None,
+        items=inner,
     )
 
 

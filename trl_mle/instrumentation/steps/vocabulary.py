@@ -17,7 +17,7 @@ UNKNOWN = "\0"  # an unknown part of a path
 MAX_TEXTS = 8  # possible paths of one value
 MAX_TEXT_LENGTH = 1000  # characters of each: a program can double a string in a loop
 MAX_ELEMENTS = 8  # maximum number of loop elements to follow one by one
-MAX_DEPTH = 2  # of lists in lists whose elements are told apart
+MAX_DEPTH = 2  # of lists in lists whose elements are followed
 MAX_CALLS = 8  # maximum depth of followed calls
 # Expressions and statements, after which calls and loops are no longer followed one by one
 MAX_WORK = 20_000
