@@ -45,42 +45,42 @@ KINDS = {
 }
 # Table, target, metric, ids; and a part of each line that is said, beside the one about a column that numbers the rows
 TABLES = """
-COUNT/titanic survived roc_auc id | 1 stands for 'yes' and 0 for 'no'
-COUNT/badhealth numvisit r2 id
-COUNT/medpar died roc_auc id
+COUNT/titanic survived roc_auc id | 1 stands for 'yes' and 0 for 'no' | 329 of 329 hidden rows
+COUNT/badhealth numvisit r2 id | 230 of 282 hidden rows
+COUNT/medpar died roc_auc id | 93 of 373 hidden rows
 Ecdat/Caschool testscr rmse id
-Ecdat/Fair nbaffairs rmse id
+Ecdat/Fair nbaffairs rmse id | 9 of 150 hidden rows
 Ecdat/Hdma deny roc_auc id | 1 stands for 'yes' and 0 for 'no'
 Ecdat/Housing price mape id
 Ecdat/Participation lfp roc_auc id | 1 stands for 'yes' and 0 for 'no'
 Ecdat/Train choice accuracy row_id | --split group:id
-Ecdat/Yogurt choice log_loss row_id | --split group:id
+Ecdat/Yogurt choice log_loss row_id | --split group:id | 418 of 603 hidden rows
 Ecdat/Star treadssk rmse id
 HSAUR/Forbes2000 profits mae id | 5 of 2000
 HSAUR/BtheB bdi.8m rmse id | 48 of 100
 HistData/GaltonFamilies childHeight rmse id | 'family' holds numbers, but also '136A' in row 611 and 7 more
 HistData/Prostitutes count rmse id | --split time:Year
-HistData/Quarrels deaths rmse ID | 'ID' holds the rows' ids | left out: 'simPersLiberty', 'propaganda3rd', 'protection' | --split time:year
+HistData/Quarrels deaths rmse ID | 'ID' holds the rows' ids | left out: 'simPersLiberty', 'propaganda3rd', 'protection' | --split time:year | 15 of 199 hidden rows
 MASS/Aids2 status roc_auc id | 1 stands for 'D' and 0 for 'A'
 MASS/Boston medv rmse id
 MASS/Cars93 Price rmse id | 'Cylinders' holds numbers, but also 'rotary' in row 58:
-MASS/biopsy class roc_auc id | 1 stands for 'malignant' and 0 for 'benign'
+MASS/biopsy class roc_auc id | 1 stands for 'malignant' and 0 for 'benign' | 2 of 174 hidden rows
 MASS/Pima.tr2 type roc_auc id | 1 stands for 'Yes' and 0 for 'No'
 MASS/survey Wr.Hnd rmse id | 1 of 237
 MASS/fgl type log_loss id
 MASS/crabs sp f1 id | 1 stands for 'O' and 0 for 'B'
 MASS/UScereal mfr f1_macro id
 MASS/shuttle use binary_log_loss id | 1 stands for 'noauto' and 0 for 'auto'
-Zelig/turnout vote binary_log_loss id
+Zelig/turnout vote binary_log_loss id | 16 of 500 hidden rows
 car/SLID wages rmse id | 3278 of 7425
 car/Chile vote accuracy id | 168 of 2700
-car/Salaries salary r2 id
-car/Cowles volunteer average_precision id | 1 stands for 'yes' and 0 for 'no'
+car/Salaries salary r2 id | 1 of 99 hidden rows
+car/Cowles volunteer average_precision id | 1 stands for 'yes' and 0 for 'no' | 214 of 355 hidden rows
 cluster/plantTraits durflow quadratic_weighted_kappa id | a single row, to learn or to score: 8;
 datasets/airquality Ozone rmse id | 37 of 153
-datasets/infert case roc_auc id
+datasets/infert case roc_auc id | 13 of 62 hidden rows
 ggplot2/economics unemploy rmse id | --split time:date
-ggplot2/mpg hwy spearman_correlation id
+ggplot2/mpg hwy spearman_correlation id | 4 of 58 hidden rows
 ggplot2/msleep conservation accuracy id | 29 of 83
 ggplot2/midwest inmetro roc_auc id | determines 'inmetro' exactly: 'category'
 lme4/sleepstudy Reaction rmse id | --split group:Subject
@@ -95,7 +95,7 @@ robustbase/CrohnD nrAdvE spearman_correlation ID | 'ID' holds the rows' ids
 rpart/car90 Price rmse id | 6 of 111
 rpart/stagec pgstat roc_auc id
 survival/pbc status accuracy id
-vcd/Arthritis Improved quadratic_weighted_kappa ID | written 'none' | 'ID' holds the rows' ids
+vcd/Arthritis Improved quadratic_weighted_kappa ID | written 'none' | 'ID' holds the rows' ids | 7 of 21 hidden rows
 vcd/Bundesliga HomeGoals rmse id | --split time:Year
 vcd/Hitters Positions accuracy id
 vega/airports state accuracy id | 12 of 3376 | a single row, to learn or to score: 'DC', 'GU'; | left out: 'country'
