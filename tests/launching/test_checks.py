@@ -81,14 +81,18 @@ def test_a_run_is_resumed_with_its_own_tasks(tmp_path, monkeypatch):
         write_task(tmp_path / "tasks" / name, name)
     monkeypatch.chdir(tmp_path)
     before = {"competitions": ["tasks"], "data_dir": None, "holdout": 0.5, "begin_program": True}
-    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint-4").mkdir(parents=True)
+    TrainerState(global_step=4).save_to_json("run/checkpoint-4/trainer_state.json")
 
-    def resume(competitions, holdout=0.5, begin_program=True):
+    def resume(competitions, holdout=0.5, begin_program=True, max_steps=4):
         args = SimpleNamespace(competitions=competitions, holdout=holdout)
-        checkpoint, asked = "run/checkpoint-4", SimpleNamespace(begin_program=begin_program)
+        checkpoint, asked = "run/checkpoint-4", SimpleNamespace(begin_program=begin_program, max_steps=max_steps)
         check_same_run(checkpoint, args, asked, TaskSet(competitions))
 
     resume(["wine"])  # it does not say what it had
+    resume(["wine"], max_steps=-1)
+    with pytest.raises(ValueError, match="checkpoint-4 is beyond max_steps=3, and nothing would be trained: raise"):
+        resume(["wine"], max_steps=3)
     (tmp_path / "run" / "arguments.json").write_text(json.dumps(before))
     resume(["tasks"])
     resume([str(tmp_path / "tasks")])

@@ -115,7 +115,7 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     """
     complete = [path.name for path in find_checkpoints(folder) if damage(path) is None]
     if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
-        step = TrainerState.load_from_json(str(Path(checkpoint, TRAINER_STATE_NAME))).global_step
+        step = _step_of(checkpoint)
         if later := [name for name in complete if int(name.partition("-")[2]) > step]:
             raise FileExistsError(
                 f"resume_from_checkpoint: {folder} holds later checkpoints ({listed(later)}): delete or move them, or name another "
@@ -142,11 +142,16 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
 
 def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
     """
-    Raises `ValueError` if the run of the checkpoint to resume from had other competitions, `holdout` or `begin_program`, as far as
-    it says. Competitions may be left out, such as broken ones.
+    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had other competitions, `holdout` or
+    `begin_program`, as far as it says. Competitions may be left out, such as broken ones.
     """
-    path = Path(checkpoint).parent / ARGUMENTS_FILE if checkpoint is not None else None
-    if path is None or not path.is_file():
+    if checkpoint is None:
+        return
+    if 0 < args.max_steps < _step_of(checkpoint):
+        raise ValueError(
+            f"resume_from_checkpoint: {checkpoint} is beyond max_steps={args.max_steps}, and nothing would be trained: raise max_steps"
+        )
+    if not (path := Path(checkpoint).parent / ARGUMENTS_FILE).is_file():
         return
     before, now = read_arguments(path), vars(script_args) | vars(args)
     names = [name for name in ("competitions", "holdout", "begin_program") if before.get(name, now[name]) != now[name]]
@@ -164,6 +169,10 @@ def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: T
             f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same, or begin a new run in another "
             "output_dir"
         )
+
+
+def _step_of(checkpoint: str) -> int:
+    return TrainerState.load_from_json(str(Path(checkpoint, TRAINER_STATE_NAME))).global_step
 
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
