@@ -58,6 +58,7 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
         truth = truth.assign(**{TOGETHER: together})
     features: dict[str, set[str]] = {}  # files that have the column, but not the ids of the test rows
     found: list[tuple[str, pd.DataFrame]] = []
+    lines = _lines(answers, id_column)
     for path in sorted(path for path in public.rglob("*") if path.is_file()):
         name, is_table = path.relative_to(public).as_posix(), False
         for table in _tables(path):
@@ -68,7 +69,7 @@ def find_leak(public: Path, answers: pd.DataFrame, id_column: str) -> str | None
                 features.setdefault(column, set()).add(name)
             if len(table) == len(truth):
                 found.append((name, table.reset_index(drop=True)))
-        if not is_table and _holds_lines(path, answers, id_column):
+        if not is_table and _holds_lines(path, lines):
             return f"{name} holds the answers, as lines of text"
     for name, rows in found:
         for column, target in itertools.product(rows.columns.drop(id_column, errors="ignore"), truth):
@@ -214,11 +215,15 @@ def _is_nested(value: object) -> bool:
     return isinstance(value, list | dict)
 
 
-def _holds_lines(path: Path, answers: pd.DataFrame, id_column: str) -> bool:
-    """Whether most of the answers, with their ids, are lines of a file, whatever separates the cells."""
+def _lines(answers: pd.DataFrame, id_column: str) -> set[tuple[object, ...]]:
+    """Some of the answers, with their ids, as the cells of lines."""
     some = answers.iloc[:: max(1, len(answers) // LINES)]
     rows = (_words(" ".join(map(str, row))) for row in some.set_index(id_column).itertuples())
-    wanted = {tuple(map(_cell, words)) for words in rows}
+    return {tuple(map(_cell, words)) for words in rows}
+
+
+def _holds_lines(path: Path, wanted: set[tuple[object, ...]]) -> bool:
+    """Whether most of the wanted lines are in a file, whatever separates their cells."""
     lengths, found = set(map(len, wanted)), set()
     try:
         with OPENERS.get(path.suffix.lower(), open)(path, "rt", encoding="utf-8", errors="replace") as file:
