@@ -1,5 +1,6 @@
 """The names of options, which are read from source code: they are those that the parsers have."""
 
+import os
 from argparse import ArgumentTypeError
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from accelerate.commands.launch import launch_command_parser
 
 from trl_mle.launching import make_parser
-from trl_mle.option_names import check_options, no_such_options, script_options
+from trl_mle.option_names import check_options, no_such_options, script_options, split_options
 from trl_mle.shipped import recipe_names
 
 
@@ -67,6 +68,30 @@ def test_an_abbreviation_counts_as_its_option(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("mine.yaml").write_text("competitions: [digits]\n")
     assert check_options(["--config", "mine.yaml", "--competition", "wine"])["--competitions"] == ["wine"]
+
+
+def test_options_are_those_of_the_launcher_or_of_the_script(tmp_path, monkeypatch):
+    monkeypatch.setenv("OF_THE_RECIPE", "")
+    recipe = tmp_path / "mine.yaml"
+    recipe.write_text("seed: 3\nnum_processes: 2\nmulti_gpu: false\nenv: {OF_THE_RECIPE: 1}\n")
+    line = [
+        "--main-process-port",
+        "0",
+        "--report_to",
+        "none",
+        "wandb",
+        "--no_bf16",
+        "--num_machines=1",
+        "--learning",
+        "-1",
+    ]
+    in_recipe, of_launcher, of_script = split_options(["--config", str(recipe), "--accelerate_config", "cpu", *line])
+    assert in_recipe == ["--num_processes", "2", "--multi_gpu", "False"]
+    assert os.environ["OF_THE_RECIPE"] == "1"
+    assert of_launcher == ["--accelerate_config", "cpu", "--main-process-port", "0", "--num_machines=1"]
+    options = ["--report_to", "none", "wandb", "--no_bf16", "--learning", "-1"]
+    assert of_script == ["--config", str(recipe), *options]
+    assert split_options(options) == ([], [], options)
 
 
 @pytest.mark.parametrize(

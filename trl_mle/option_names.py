@@ -4,6 +4,7 @@ types and choices are read from the source code of the classes that have them.
 """
 
 import ast
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
@@ -22,6 +23,7 @@ CLASSES = {  # of the training script's arguments, and of their choices
     "trl_mle": ["trainer/mle_grpo_config.py", "launching/arguments.py", "execution/options.py"],
 }
 LAUNCHER = "accelerate", "commands/launch.py"
+LAUNCHED = "TRL_MLE_LAUNCHED"  # environment variable, set in the processes that `trl-mle train` starts
 OURS = "config", "accelerate_config", "help"
 BOOLEANS = dict.fromkeys(("yes", "true", "t", "y", "1"), True) | dict.fromkeys(("no", "false", "f", "n", "0"), False)
 TYPES: dict[str, Any] = {
@@ -159,6 +161,32 @@ def check_options(words: Sequence[str]) -> dict[str, list[str]]:
         if name.removeprefix("--") in script_options():
             _check_values(name.removeprefix("--"), values, name in written)
     return in_recipe | written
+
+
+def split_options(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """
+    Splits checked options into those of accelerate in the recipe, whose variables of the environment it sets, those of accelerate on
+    the command line, and those of the training script. Names of both are the script's, and so are abbreviations.
+    """
+    ours, launchers = {"config", *script_options()}, {"accelerate_config", *launcher_options()}
+
+    def is_ours(name: str) -> bool:
+        begun = name.removeprefix("no_")  # argparse takes it for `--… false`
+        return name in ours or (name not in launchers and any(option.startswith(begun) for option in ours))
+
+    in_recipe: list[str] = []
+    if "--config" in words:
+        path = words[words.index("--config") + 1]
+        recipe = read_mapping(Path(path), path, "max_steps: 16")
+        os.environ.update({name: str(value) for name, value in (recipe.pop("env", None) or {}).items()})
+        in_recipe = [part for name, value in recipe.items() if name not in ours for part in (f"--{name}", str(value))]
+    of_launcher: list[str] = []
+    of_script: list[str] = []
+    for word in words:
+        if word.startswith("--"):
+            target = of_script if is_ours(_name(word)) else of_launcher
+        target.append(word)
+    return in_recipe, of_launcher, of_script
 
 
 def is_true(values: Mapping[str, Sequence[str]], name: str) -> bool:

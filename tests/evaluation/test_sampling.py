@@ -94,15 +94,6 @@ def test_a_log_of_before_is_read(tmp_path):
     assert SampleLog(tmp_path / "x.jsonl", {"seed": 1}).evaluations == {sample: valid(0.5)}
 
 
-def test_a_log_without_token_counts_has_a_cost(tmp_path):
-    log = SampleLog(tmp_path / "x.jsonl", {})
-    samples = [Sample("wine", "scratch", i) for i in range(2)]
-    completions = [Completion("text", None, None), Completion("text", 7, 100)]
-    log.add_completions(samples, completions, 0.0, "scratch", [None] * 2)
-    cost = SampleLog(tmp_path / "x.jsonl", {}).cost("wine")
-    assert (cost["completion_tokens"], cost["prompt_tokens"]) == (7, 100)
-
-
 def test_a_completion_without_a_program_is_not_executed():
     assert count_executed([valid(0.5), PROSE, OURS]) == 1
 

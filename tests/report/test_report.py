@@ -365,7 +365,7 @@ def test_prompt_kinds_are_drawn_on_the_scale_of_the_scores(two_arms, tmp_path):
 def test_the_mean_of_the_best_never_gets_worse(tmp_path, name):
     """One run finds its first valid program later, and a worse one; another ends earlier, with the best."""
     row = {"competition": "wine", "outcome": "ok", "detail": "", "duration_s": 1.0, "reward": 0.0, "milestones": []}
-    row |= {"held_out": None, "full": None}
+    row |= {"held_out": None, "full": None, "reused": False}
     folders = []
     for i, scores in enumerate([[0.9, None], [None, 0.2, 0.5, None], [None]]):
         folder = make_run(tmp_path / f"{i}", steps=1, programs=4)

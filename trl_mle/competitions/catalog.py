@@ -68,19 +68,7 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
         metric = find_metric(layout.metric, layout.higher_is_better, layout.takes)
     except ValueError as error:
         raise CompetitionError(f"{competition_id!r}: {error}") from error
-    return Competition(
-        id=competition_id,
-        metric=layout.metric,
-        public_dir=public,
-        sample_submission=sample,
-        answers=answers,
-        target_columns=target_columns,
-        id_column=layout.id_column,
-        exact_columns=layout.exact_columns,
-        id_first=layout.id_first,
-        in_file_order=layout.in_file_order,
-        row_sum_decimals=layout.row_sum_decimals,
-        group_column=layout.group_column,
-        text_columns=layout.text_columns,
-        custom_metric=None if layout.metric in METRICS else metric,
-    )
+    shared = vars(layout) | {"sample_submission": sample, "answers": answers, "target_columns": target_columns}
+    del shared["higher_is_better"], shared["takes"]  # of the metric
+    custom_metric = None if layout.metric in METRICS else metric
+    return Competition(competition_id, public_dir=public, custom_metric=custom_metric, **shared)

@@ -34,7 +34,7 @@ from trl_mle.evaluation.sampling import best_program, judged, reported_score, sa
 from trl_mle.evaluation.self_improvement import improve_each, summarize_improvements
 from trl_mle.evaluation.submission_search import failures
 from trl_mle.evaluation.tree_search import search_tree
-from trl_mle.execution.options import ExecutorArguments, make_executor
+from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.prompts import keep_packages
@@ -129,9 +129,9 @@ class EvaluationArguments(ExecutorArguments):
 
     def settings(self, policy: Policy, tree: bool, begin_program: bool) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
-        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program", "holdout", "program_python", "executor")  # fmt: skip
+        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "holdout")
         known = {"policy": policy.identity, "tree": tree, "begin_program": begin_program}
-        return known | {name: getattr(self, name) for name in names}
+        return known | {name: getattr(self, name) for name in (*names, *OF_A_PROGRAM)}
 
 
 def file_name(name: str) -> str:

@@ -160,8 +160,8 @@ class SampleLog:
         written, known = self._of(competition), self.in_order(competition)
         return {
             "num_executed": sum(evaluation.source is not None for _, evaluation in known),
-            "prompt_tokens": sum(item.prompt_tokens or 0 for item in written),  # null in old logs
-            "completion_tokens": sum(item.tokens or 0 for item in written),
+            "prompt_tokens": sum(item.prompt_tokens for item in written),
+            "completion_tokens": sum(item.tokens for item in written),
             "sampling_s": sum(item.sampling_s for item in written),
             "programs_s": sum(evaluation.duration_s or 0.0 for _, evaluation in known),
             "elapsed_s": known[-1][0] if known else 0.0,

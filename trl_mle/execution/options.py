@@ -11,6 +11,10 @@ from trl_mle.execution.sandbox import TIERS
 from trl_mle.user_code import import_named
 
 
+# What the outcome of a program depends on: work with other values is not resumed
+OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")
+
+
 @dataclass(kw_only=True)
 class ExecutorArguments:
     """The options of every command that runs programs; see their help."""

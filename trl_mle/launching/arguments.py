@@ -12,11 +12,8 @@ from trl import ModelConfig, TrlParser
 
 from trl_mle.execution.options import ExecutorArguments
 from trl_mle.launching.checks import Problems
-from trl_mle.option_names import no_such_options, with_spaces
+from trl_mle.option_names import LAUNCHED, no_such_options, with_spaces
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-
-
-LAUNCHED = "TRL_MLE_LAUNCHED"  # environment variable, set in the processes that `trl-mle train` starts
 
 
 @dataclass
@@ -138,27 +135,10 @@ class Parser(TrlParser):
         return tuple(parsed)
 
 
-class Splitter(Parser):
-    """Finds the arguments that are not for the training script, without building a configuration, which may need a
-    GPU."""
-
-    def set_defaults_with_config(self, **config: Any) -> list[str]:
-        return TrlParser.set_defaults_with_config(self, **config)
-
-    def parse_args_into_dataclasses(self, args: Any = None, *more: Any, **options: Any) -> Any:
-        return (self.parse_known_args(args)[1],)
-
-
-def split(args: list[str]) -> tuple[list[str], list[str]]:
-    """The arguments that are not for the training script: those in the YAML, and those in `args`."""
-    parser: Any = make_parser(Splitter)
-    return parser.parse_args_and_config(args, return_remaining_strings=True, separate_remaining_strings=True)
-
-
-def make_parser(kind: type[Parser] = Parser) -> Parser:
+def make_parser() -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
     # Without `SUPPRESS`, usage would bury a message under a hundred options
-    parser = kind(ARGUMENTS, usage=argparse.SUPPRESS)
+    parser = Parser(ARGUMENTS, usage=argparse.SUPPRESS)
     parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 adds noise to every ratio to a stored log-probability
     return parser
 

@@ -18,8 +18,9 @@ from trl_mle.solutions.pool import Solution
 
 
 # What is read of a record of an execution, and of a best solution: files of other tools may have the same names
-EXECUTION = {"time", "competition", "outcome", "detail", "score", "reward", "duration_s", "milestones"}
-OPTIONAL = {"held_out": None, "full": None, "reused": False}  # of an execution
+EXECUTION = {
+    "time", "competition", "outcome", "detail", "score", "held_out", "full", "reward", "duration_s", "milestones", "reused",
+}  # fmt: skip
 BEST = {"competition", "metric", "higher_is_better", "score"}
 FOREIGN = "it is not what this version of trl-mle writes"
 
@@ -110,7 +111,7 @@ def has_ended(folder: Path) -> bool:
     """Whether training has ended, by the last line of its metrics."""
     written = read_metrics(folder)
     if not any("ended" in entry for entry in written):
-        # Another trainer's run, or an older one: its state is saved at the end
+        # Another trainer's run: its state is saved at the end
         return (folder / "trainer_state.json").is_file()
     return bool(written[-1].get("ended", False))
 
@@ -210,7 +211,7 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
             if not (isinstance(row, dict) and row.keys() >= EXECUTION):
                 skipped.append(f"{path} is skipped from line {i} on: {FOREIGN}")
                 break
-            rows.append(OPTIONAL | row)
+            rows.append(row)
     if not rows:
         return pd.DataFrame()
     table = pd.DataFrame(rows)

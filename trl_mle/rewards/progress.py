@@ -7,13 +7,14 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from trl_mle.execution.options import OF_A_PROGRAM
 from trl_mle.files import write_whole
 from trl_mle.showing import PlainConsole
 
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
 ARGUMENTS_FILE = "arguments.json"  # there, too: how the policy was asked, and which of a run's arguments say so
-ARGUMENTS_KEPT = ("model_name_or_path", "competitions", "data_dir", "holdout", "begin_program", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")  # fmt: skip
+ARGUMENTS_KEPT = ("model_name_or_path", "competitions", "data_dir", "holdout", "begin_program", "max_prompt_length", "max_completion_length", *OF_A_PROGRAM)  # fmt: skip
 RUNNING_FILE = "running.json"  # in the folder of the executions' record
 WRITE_S = 1.0  # seconds between two writes
 

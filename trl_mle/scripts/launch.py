@@ -11,7 +11,7 @@ from subprocess import CalledProcessError
 from trl_mle.competitions import TaskSet
 from trl_mle.competitions.bench import bench_folder
 from trl_mle.models import is_missing_folder
-from trl_mle.option_names import check_device, check_options, with_spaces
+from trl_mle.option_names import LAUNCHED, check_device, check_options, split_options, with_spaces
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 from trl_mle.waits import waiting_for
 
@@ -71,24 +71,19 @@ def _check_values(values: dict[str, list[str]]) -> None:
 
 
 def _start(given: list[str]) -> int:
-    with waiting_for("the imports of torch and TRL"):  # after everything that can be checked without them
+    with waiting_for("the imports of torch and accelerate"):  # after everything that can be checked without them
         from accelerate.commands.launch import launch_command, launch_command_parser
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
         from trl.cli.accelerate_config import resolve_accelerate_config_argument
-        from trl.cli.commands.training import _subtract_subsequence
-
-        from trl_mle.launching.arguments import LAUNCHED, split
     parser = launch_command_parser()
-    from_config, from_command_line = split(given)
-    options = _as_words(from_config, parser) + from_command_line
+    in_recipe, of_launcher, of_script = split_options(given)
+    options = _as_words(in_recipe, parser) + of_launcher
     launch_options = resolve_accelerate_config_argument(_with_our_configs(options))
     script = shipped("recipes") / "train_mle.py"
     said = StringIO()
     try:
         with redirect_stderr(said):  # a hundred lines of usage precede the reason
-            arguments = parser.parse_args(
-                [*launch_options, str(script), *_subtract_subsequence(given, from_command_line)]
-            )
+            arguments = parser.parse_args([*launch_options, str(script), *of_script])
     except SystemExit as error:
         reason = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
         raise ValueError(reason) from error

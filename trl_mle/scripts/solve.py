@@ -24,7 +24,7 @@ from trl_mle.evaluation.submission_search import (
     run_again,
     search,
 )
-from trl_mle.execution.options import ExecutorArguments, make_executor
+from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
@@ -118,7 +118,7 @@ def solve(args: SolveArguments) -> Path:
             )
         limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
         policies = list(map(load_policy, args.policy))
-        names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", "program_timeout_s", "program_memory_mb", "program_python", "executor")  # fmt: skip
+        names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", *OF_A_PROGRAM)
         begins = [begins_program(name, args.begin_program) for name in args.policy]
         settings = {
             "policy": [policy.identity for policy in policies],

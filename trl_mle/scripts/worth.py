@@ -23,7 +23,7 @@ from trl_mle.evaluation.harness import Harness, check_seed
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import judged, reported_score, sample_programs, score_of
-from trl_mle.execution.options import ExecutorArguments, make_executor
+from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import keep_packages
@@ -36,7 +36,6 @@ from trl_mle.showing import PlainConsole, metric_name, number, terminal_line
 logger = logging.getLogger(__name__)
 
 OF_AN_ANSWER = ("begin_program", "max_prompt_length", "max_completion_length")
-OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")
 
 
 @dataclass

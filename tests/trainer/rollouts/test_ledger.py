@@ -363,15 +363,6 @@ def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up
     assert not {rollout.id for rollout in trained} & {rollout.id for rollout in skipped}
 
 
-def test_checkpoints_that_count_only_finished_rollouts_as_dropped_are_read():
-    ledger = RolloutLedger(4, max_staleness=0)
-    ledger.load_state_dict(ledger.state_dict() | {"sampled": 3, "dropped": [1, 0, 0, 2]})
-    for rollout in ledger.add(rollouts(4)):
-        ledger.finish(rollout.id, evaluation(1.0))
-    metrics = ledger.metrics(ledger.take(4))
-    assert [metrics[f"dropped/{name}"] for name in ("q1", "q4", "unfinished")] == [1, 2, 0]
-
-
 def earn_the_same(evaluations):
     return len({item.reward for item in evaluations}) == 1
 

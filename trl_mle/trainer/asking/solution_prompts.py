@@ -149,7 +149,7 @@ class SolutionPrompts(Part):
         """Restores a [`state_dict`]. Raises `ValueError` if its scores are on other rows than the current ones."""
         for name in self.competitions:
             holdout = self.competitions.holdout(name)
-            before = state.get("holdout", {}).get(name, holdout if "holdout" in state else 0.0)
+            before = state["holdout"].get(name, holdout)
             if before != holdout:
                 raise ValueError(
                     f"the checkpoint's scores of {name} are on the rows that holdout {before:g} leaves: resume with that holdout, not "

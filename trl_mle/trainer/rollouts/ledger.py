@@ -275,9 +275,8 @@ class RolloutLedger:
                 f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume with its async_unit and num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
-        self._ready, dropped = list(state["ready"]), list(state["dropped"])
-        self.dropped = dropped + [0] * (len(DROPPED) - len(dropped))  # formerly, only finished ones were dropped
-        self.skipped, self._alike = state["skipped"], list(state["alike"])
+        self._ready, self._alike = list(state["ready"]), list(state["alike"])
+        self.dropped, self.skipped = list(state["dropped"]), state["skipped"]
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
         self.durations = {number: Duration(*values) for number, *values in state["durations"]}
         for rollout in self.unfinished:
