@@ -57,6 +57,8 @@ def test_a_result_waits_until_it_is_asked_for(server):
     with client(server) as environment:
         environment.reset(competition="wine")
         assert environment.step({"program": SLOW}).observation["status"] == "running"
+        with pytest.raises(RuntimeError, match="a program is running: poll with an empty one, and send the next when"):
+            environment.step({"program": SUBMIT})
         time.sleep(4)
         ended = environment.step({"program": ""})
         assert (ended.observation["status"], ended.observation["valid"], ended.done) == ("ended", True, False)

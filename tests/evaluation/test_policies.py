@@ -10,6 +10,7 @@ import pytest
 import torch
 from huggingface_hub.errors import HFValidationError, HTTPError
 from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
 from support.openai_server import OpenAIServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -87,6 +88,17 @@ def test_other_weights_are_another_policy(tiny_model, tmp_path):
     model.save_pretrained(tmp_path / "other")
     digests = [TransformersPolicy.from_pretrained(str(path)).identity.split()[1] for path in (tiny_model, tmp_path / "other")]  # fmt: skip
     assert digests[0] != digests[1]
+
+
+def test_weights_under_other_names_are_refused(tiny_model, tmp_path):
+    """transformers fills in random ones."""
+    shutil.copytree(tiny_model, tmp_path / "compiled")
+    path = tmp_path / "compiled" / "model.safetensors"
+    save_file({f"_orig_mod.{name}": value for name, value in load_file(path).items()}, path, {"format": "pt"})
+    with pytest.raises(
+        ValueError, match=r"compiled lacks .* of the model's weights, such as .* saved under other names"
+    ):
+        TransformersPolicy.from_pretrained(str(path.parent))
 
 
 def test_a_model_without_a_chat_template_is_refused(tiny_model, tmp_path):
@@ -197,6 +209,7 @@ def test_a_folder_without_a_model_names_its_newest_checkpoint(tmp_path):
         ("config.json", '{"model_type": "qwen2", "hidden_size": "x"}', "'hidden_size' expected int"),
         ("config.json", '{"model_type": "no-such-model"}', "no-such-model"),
         ("adapter_config.json", '{"base_model_name_or_path": "/no/such"}', "there is no folder /no/such"),
+        ("adapter_config.json", "{}", "adapter_config.json names no base_model_name_or_path"),
         ("tokenizer.json", "{", "Expecting property name"),
     ],
 )
@@ -204,6 +217,14 @@ def test_a_model_that_cannot_be_loaded_is_told_in_one_line(tiny_model, tmp_path,
     shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
     (tmp_path / file).write_text(text)
     with pytest.raises(OSError, match=f"^cannot load the policy {tmp_path}: .*{message}.*$"):
+        check_policy(str(tmp_path))
+
+
+def test_weights_that_are_a_pointer_are_refused(tiny_model, tmp_path):
+    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
+    weights = tmp_path / "model.safetensors"
+    weights.write_text("version https://git-lfs.github.com/spec/v1")
+    with pytest.raises(OSError, match=f"^{weights} is not whole, or not the file itself but a Git LFS pointer: "):
         check_policy(str(tmp_path))
 
 

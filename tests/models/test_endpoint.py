@@ -367,3 +367,8 @@ def test_endpoint_must_not_be_the_policys(server, endpoint, policy, same):
         return model.check_is_not(policy)
     with pytest.raises(LanguageModelError, match="is the vLLM server of the policy"):
         model.check_is_not(policy)
+
+
+def test_a_password_is_not_shown(server):
+    url = server.url.replace("//", "//user:secret@")
+    assert EndpointModel(url).identity == f"frozen at {server.url}"

@@ -65,6 +65,11 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "results.json").read_text() == written
 
 
+def test_a_tree_improves_anyway():
+    with pytest.raises(ValueError, match="--improve is for --policies: a tree improves its programs anyway"):
+        EvaluationArguments(tree_policies=["x"], competitions=["wine"], output_dir="out", improve=True)
+
+
 def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, monkeypatch, capsys):
     options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "random", "--improve", "true"]
@@ -276,6 +281,7 @@ def test_what_became_worse_is_named_beside_what_became_better():
     assert difference(before, none)[0].startswith("none is not better in: valid 19% → 0%, best of 8 1.085 → -")
     rising = [row(name, 0.5, score, score, score, higher_is_better=True) for name, score in (("a", 0.6), ("b", 0.7))]
     assert difference(*rising)[0].startswith("b is better in: best of 8 0.600 → 0.700")
+    assert "best of 8" not in " ".join(difference(before, after | {"best_of_k": []}))  # a tree's is unknown, not worse
 
 
 def test_the_best_program_may_come_from_training(tmp_path):

@@ -10,13 +10,15 @@ import pandas as pd
 import pytest
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
-from trl_mle.competitions import Competition, load_competition, own
+from trl_mle.competitions import Competition, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.submission_search import average
-from trl_mle.execution import ExecutionResult, Outcome
+from trl_mle.execution import ExecutionResult, Limits, Outcome
+from trl_mle.rewards import Evaluation
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
+from trl_mle.showing import PlainConsole
 
 
 PROGRAM = """\
@@ -190,6 +192,30 @@ def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch):
         solve(asked(output_dir="parts", seed=1))
 
 
+def test_no_time_is_kept_back_for_programs_that_do_not_run_again(scripted, monkeypatch, tmp_path):
+    """The worst program took 110 s, the best ones take one."""
+
+    class Timed:
+        def evaluate_many(self, items, on_done, time_is_up):
+            evaluations = []
+            for text, _ in items:
+                is_worst = text == "0"
+                score = Score(50.0 if is_worst else 10.0, valid=True)
+                found = Evaluation(1.0, 110.0 if is_worst else 1.0, score, "ok", source=text)
+                on_done(len(evaluations), found)
+                evaluations.append(found)
+            return evaluations
+
+    scripted.answer = lambda prompt, seed: str(seed)
+    log = SampleLog(tmp_path / "programs.jsonl", {})
+    asked_of = harness.Harness(
+        scripted, load_competition("diabetes"), Timed(), log, 64, 2048, Limits(), 0, 16, begin_program=False
+    )
+    console = PlainConsole(stderr=True)
+    found = submission_search.search([asked_of], 200.0, console, submission_search.held_out_score, keep=5)
+    assert len(found) > 16
+
+
 def test_policies_write_in_turn(scripted, monkeypatch, tmp_path):
     other = ScriptedPolicy(answer, "another")
     monkeypatch.setattr(module, "load_policy", {"scripted": scripted, "another": other}.get)
@@ -339,7 +365,7 @@ def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_
     policy = ScriptedPolicy(lambda prompt, seed: fenced("import time\ntime.sleep(600)" if seed % 2 else SUBMIT))
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
-    monkeypatch.setattr(submission_search, "FIRST_S", 5.0)
+    monkeypatch.setattr(submission_search, "FIRST_S", 10.0)
     began = time.monotonic()
     assert solve(asked(budget="1s", program_timeout_s=900.0)).is_file()
     assert time.monotonic() - began < 300

@@ -49,12 +49,12 @@ def run(monkeypatch, tmp_path):
             lambda prompt, seed: fenced(PROGRAM.format(depth=1 + seed % 3)) if seed % 2 else "no program", "base"
         ),
     }
-    monkeypatch.setattr(module, "load_policy", policies.__getitem__)
+    monkeypatch.setattr(module, "load_policy", lambda name, revision: policies[name])
     monkeypatch.setattr(module, "check_policy", lambda name: None)
     monkeypatch.setattr(SampleLog, "now", lambda log: float(len(log.written)))  # a second per program
     folder = make_ended_run(tmp_path / "run", steps=3)
     arguments = {
-        "model_name_or_path": "base", "competitions": ["wine"], "data_dir": None, "holdout": 0.0, "begin_program": False, "max_prompt_length": 1024,
+        "model_name_or_path": "base", "model_revision": "main", "chat_template_kwargs": None, "competitions": ["wine"], "data_dir": None, "holdout": 0.0, "begin_program": False, "max_prompt_length": 1024,
         "max_completion_length": 256, "program_timeout_s": 30.0, "program_memory_mb": 4096, "threads_per_program": 1,
         "program_python": None, "executor": None,
     }  # fmt: skip

@@ -84,6 +84,7 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
         self._answer_s = answer_s
         self._competition: Competition | None = None
         self._pending: PendingEvaluation | None = None
+        self._program = ""  # the running one
         self._state = EpisodeState()
 
     def reset(
@@ -126,8 +127,11 @@ class ProgramEnvironment(Environment[ProgramAction, ProgramObservation, EpisodeS
                 (self._pending,) = start(self._reward, action.program, self._competition)
             except (OSError, SandboxError) as error:
                 raise ValueError(FAILED) from error
+            self._program = action.program.strip()
             self._state.programs += 1
             self._state.step_count += 1
+        elif action.program.strip() not in ("", self._program):
+            raise ValueError("a program is running: poll with an empty one, and send the next when it has ended")
         until = time.monotonic() + min(self._answer_s, timeout_s or self._answer_s)
         evaluation = finished(self._pending, until)
         if evaluation is None:

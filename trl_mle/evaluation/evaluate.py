@@ -103,6 +103,8 @@ class EvaluationArguments(ExecutorArguments):
             values = getattr(self, name)
             if twice := [value for i, value in enumerate(values) if value in values[:i]]:
                 raise ValueError(f"--{name} has {twice[0]} twice: name it once")
+        if self.improve and not self.policies:
+            raise ValueError("--improve is for --policies: a tree improves its programs anyway")
         if not self.names:
             plain = [
                 name if name.strip("./") else Path(name).resolve().name for name in self.policies + self.tree_policies
@@ -211,6 +213,7 @@ def run(args: EvaluationArguments) -> None:
                 rows.append(row)
                 logs.append(log)
                 programs[competition.id][name] = evaluations
+            del policy, harness  # the next one may not fit into memory beside it
         for competition in competitions:
             of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
             add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
@@ -338,8 +341,10 @@ def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
     """In which figures the second of two policies is better than the first, and in which it is not."""
     better: list[str] = []
     others: list[str] = []
-    few = [(best_of_k_point(row) or {"score": None})["score"] for row in (first, last)]
-    scores = [(f"best of {K}", *few), ("mean of valid", first["mean_score"], last["mean_score"])]
+    scores = [("mean of valid", first["mean_score"], last["mean_score"])]
+    points = best_of_k_point(first), best_of_k_point(last)
+    if None not in points:  # a tree has none
+        scores.insert(0, (f"best of {K}", *(point["score"] for point in points)))  # type: ignore[index]
     if first["num_samples"] != K:
         scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
     rates = first["valid_rate"], last["valid_rate"]

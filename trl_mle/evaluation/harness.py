@@ -1,7 +1,7 @@
 """The common part of all evaluations: sample a policy, execute and grade its programs, and log everything."""
 
+import hashlib
 import math
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -32,9 +32,10 @@ def check_seed(seed: int) -> None:
 def sample_seeds(seed: int, competition: Competition, numbers: Iterable[int]) -> list[int]:
     """
     Seeds of a competition's samples, by their numbers. Each competition has its own: from the same seeds, a model answers
-    similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128.
+    similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128. So has each seed: runs with
+    the seeds 0 and 1 share no sample.
     """
-    first = seed + zlib.crc32(competition.id.encode())
+    first = int.from_bytes(hashlib.sha256(f"{seed} {competition.id}".encode()).digest()[:4], "big")
     return [(first + number) % SEEDS for number in numbers]
 
 

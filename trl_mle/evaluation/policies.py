@@ -8,11 +8,12 @@ from typing import Any, Protocol
 
 from huggingface_hub.errors import HTTPError, StrictDataclassError
 from jinja2 import TemplateError
+from safetensors import SafetensorError, safe_open
 
 from trl_mle import models
 from trl_mle.models import Completion, Prompt, is_missing_folder, look_up
 from trl_mle.prompts import estimate_tokens
-from trl_mle.rewards.progress import ARGUMENTS_FILE
+from trl_mle.rewards.progress import ARGUMENTS_FILE, read_arguments
 
 
 ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
@@ -40,7 +41,7 @@ class Policy(Protocol):
         ...
 
 
-def load_policy(name: str) -> Policy:
+def load_policy(name: str, revision: str = "main") -> Policy:
     """
     Loads a policy by its name.
 
@@ -48,12 +49,14 @@ def load_policy(name: str) -> Policy:
         name (`str`):
             A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally followed
             by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
+        revision (`str`, *optional*, defaults to `"main"`):
+            Branch, tag or commit of a model on the Hub.
 
     Raises:
         `OSError`: The model does not exist.
         [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
-    return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
+    return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name, revision)
 
 
 def begins_program(name: str, asked: bool | None) -> bool:
@@ -71,7 +74,7 @@ def _trained_with(name: str) -> dict[str, Any]:
     """Arguments of a policy's training, as far as they are known."""
     for folder in (Path(name), Path(name).parent):  # of a run, or of its checkpoint
         if (file := folder / ARGUMENTS_FILE).is_file():
-            return json.loads(file.read_text(encoding="utf-8"))
+            return read_arguments(file)
     return {}
 
 
@@ -112,6 +115,11 @@ def _check_folder(name: str) -> None:
             raise FileNotFoundError(f"{folder} holds no model{hint}")
         if not any(path.suffix in (".safetensors", ".bin") for path in folder.glob("*model*")):
             raise FileNotFoundError(f"{folder} holds no weights: no *model*.safetensors or *model*.bin")
+        for path in sorted(folder.glob("*model*.safetensors")):
+            try:
+                safe_open(path, framework="np")
+            except SafetensorError as error:
+                raise OSError(f"{path} is not whole, or not the file itself but a Git LFS pointer: {error}") from error
 
 
 def _is_url(name: str) -> bool:
@@ -126,14 +134,17 @@ def _base_model(name: str) -> str | None:
     if path is None:
         return None
     with open(path, encoding="utf-8") as file:
-        return str(json.load(file)["base_model_name_or_path"])
+        base = json.load(file).get("base_model_name_or_path")
+    if not base:
+        raise ValueError(f"{path} names no base_model_name_or_path")
+    return str(base)
 
 
-def _load_tokenizer(name: str) -> Any:
+def _load_tokenizer(name: str, revision: str = "main") -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(name)
+        return AutoTokenizer.from_pretrained(name, revision=revision)
     except (OSError, ValueError):  # an adapter may lack a tokenizer
         if (base := _base_model(name)) is None:
             raise
@@ -180,18 +191,29 @@ class TransformersPolicy:
         self.identity = identity
 
     @classmethod
-    def from_pretrained(cls, name: str) -> "TransformersPolicy":
-        """Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available."""
+    def from_pretrained(cls, name: str, revision: str = "main") -> "TransformersPolicy":
+        """
+        Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available. Raises
+        `ValueError` if weights are missing.
+        """
         import torch
         from transformers import AutoModelForCausalLM
 
-        tokenizer = _load_tokenizer(name)
+        tokenizer = _load_tokenizer(name, revision)
         _check_tokenizer(name, tokenizer)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         on_gpu = torch.cuda.is_available()
         dtype = "auto" if on_gpu or models.is_bfloat16_faster() else torch.float32
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).eval()
+        found: Any = AutoModelForCausalLM.from_pretrained(
+            name, revision=revision, dtype=dtype, output_loading_info=True
+        )
+        model, loaded = found
+        if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
+            raise ValueError(
+                f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}: was it saved under other names?"
+            )
+        model.eval()
         digest = models.weights_digest(model.state_dict())
         model.to("cuda" if on_gpu else "cpu")
         return cls(model, tokenizer, f"{name} {digest[:16]}")

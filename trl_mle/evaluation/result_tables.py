@@ -115,6 +115,7 @@ def _read_rows(path: Path) -> list[dict[str, Any]]:
         missing = ROW_KEYS.difference(row if isinstance(row, dict) else ())
         if missing:
             raise ValueError(f"{path} has a row without {', '.join(sorted(missing))}: {remedy}")
+        row["seed"] = results.get("seed")  # of the sampling
     return rows
 
 
@@ -152,7 +153,7 @@ def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Map
 def _programs(row: Mapping[str, Any]) -> tuple:
     """What hardly any other programs have in common."""
     names = ("num_samples", "num_valid", "mean_score", "best_score", "holdout")
-    return *(row[name] for name in names), row["cost"]["completion_tokens"]
+    return *(row[name] for name in names), row["cost"]["completion_tokens"], row.get("seed")
 
 
 def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:

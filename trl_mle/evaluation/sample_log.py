@@ -1,6 +1,7 @@
 """Logs sampled programs and their evaluations to files, from which an interrupted evaluation resumes."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -145,11 +146,17 @@ class SampleLog:
     def in_order(self, competition: str) -> list[tuple[float, Evaluation]]:
         """
         The evaluations of a competition in order of arrival, with the seconds since its first completion was
-        requested.
+        requested. A program that was tried again later does not count beyond the next batch's request.
         """
         began = min((item.started_s for item in self._of(competition)), default=0.0)
+        starts = sorted({item.started_s for item in self.written.values()})
+        following = dict(zip(starts, [*starts[1:], math.inf], strict=True))
+
+        def ended_s(sample: Sample) -> float:
+            return min(self.elapsed_s[sample], following[self.written[sample].started_s])
+
         found = [
-            (self.elapsed_s[sample] - began, evaluation)
+            (ended_s(sample) - began, evaluation)
             for sample, evaluation in self.evaluations.items()
             if sample.competition == competition
         ]

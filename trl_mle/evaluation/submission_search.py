@@ -74,7 +74,7 @@ def search(
     while True:
         evaluations = list(found.values())
         best = ranked(evaluations, competition, worth)
-        until_s = budget_s - keep * max((program.duration_s or 0.0 for program in best), default=0.0)
+        until_s = budget_s - sum(program.duration_s or 0.0 for program in best[:keep])
         size = min(harness.batch_size, max(2, harness.batch_size // 4))
         if evaluations:
             size = min(harness.batch_size, int((until_s - log.now()) * len(evaluations) / max(log.now(), 1e-9)))

@@ -70,7 +70,7 @@ def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -
         repo_id (`str`):
             The model's repository; the dataset's is `<repo_id>-rollouts`.
         private (`bool`, *optional*):
-            Whether a new repository is private. Defaults to the owner's setting.
+            Whether a new repository is private. Defaults to yes if the model's is, or else to the owner's setting.
 
     Returns:
         `str`: Id of the dataset repository.
@@ -80,6 +80,8 @@ def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -
     """
     api = HfApi()
     dataset_id = f"{repo_id}-rollouts"
+    if private is None and api.model_info(repo_id).private:
+        private = True
     api.create_repo(dataset_id, repo_type="dataset", private=private, exist_ok=True)
     card = CARD.format(model=repo_id).encode()
     api.upload_file(repo_id=dataset_id, repo_type="dataset", path_in_repo="README.md", path_or_fileobj=card)

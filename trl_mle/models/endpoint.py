@@ -84,7 +84,7 @@ class EndpointModel:
         if model is not None and model not in served:
             raise LanguageModelError(f"{base_url} does not serve {model!r}, but {', '.join(served) or 'nothing'}")
         self.model = model or served[0]
-        self.identity = f"{self.model} at {base_url}"
+        self.identity = f"{self.model} at {_without_password(base_url)}"  # logs and model cards show it
 
     def complete(
         self,
@@ -147,7 +147,7 @@ class EndpointModel:
                         if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
                             denied = completion.error
                         # It may refuse only this prompt, for example because it is too long
-                        if not isinstance(error, openai.BadRequestError):
+                        if not isinstance(error, (openai.BadRequestError, openai.UnprocessableEntityError)):
                             return completion
                 alive = True
                 return completion
@@ -198,6 +198,8 @@ class EndpointModel:
         match error:
             case APIStatusError(status_code=status, body={"message": str(message)}):
                 text = f"{status} {message}"
+            case APIStatusError(status_code=status, body=body) if body:  # a text, or FastAPI's {"detail": …}
+                text = f"{status} {body}"
             case _:
                 text = str(error)
         if (key := self._options["api_key"]) != NO_KEY:
@@ -243,6 +245,11 @@ def _is_http(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is not a number
         return False
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _address(url: str) -> tuple[str, int]:

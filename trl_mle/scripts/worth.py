@@ -20,7 +20,7 @@ from trl_mle.competitions.reading import listed
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.evaluate import best_solutions, file_name
 from trl_mle.evaluation.harness import Harness, check_seed
-from trl_mle.evaluation.policies import check_policy, load_policy
+from trl_mle.evaluation.policies import TransformersPolicy, check_policy, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import judged, reported_score, sample_programs, score_of
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
@@ -146,7 +146,10 @@ def worth(args: WorthArguments) -> None:
         contents = {competition.id: content_digest(competition) for competition in competitions}
 
         def harnesses(name: str, policy_name: str) -> list[Harness]:
-            policy = load_policy(policy_name)
+            began_with = policy_name == arguments["model_name_or_path"]
+            policy = load_policy(policy_name, arguments["model_revision"] if began_with else "main")
+            if isinstance(policy, TransformersPolicy):  # the trained one has them in its chat template, too
+                policy.chat_template_kwargs = arguments["chat_template_kwargs"] or {}
             settings = {"policy": policy.identity, "seed": args.seed, "batch_size": args.batch_size}
             settings |= {option: arguments[option] for option in (*OF_A_PROGRAM, *OF_AN_ANSWER)}
             log = SampleLog(output_dir / f"{name}.jsonl", settings, contents)
@@ -161,6 +164,7 @@ def worth(args: WorthArguments) -> None:
         # One policy after the other: they may not fit into memory together
         for harness in harnesses(f"trained-{run.history[-1]['step']}", args.run):
             found[harness.competition.id] = [trained_result(run, harness, args.num_samples)]
+        del harness
         for harness in harnesses(f"untrained-{file_name(untrained)}", untrained):
             found[harness.competition.id] += untrained_results(harness, found[harness.competition.id][0])
     for competition in competitions:
