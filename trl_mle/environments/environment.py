@@ -46,11 +46,7 @@ class MLEEnvironment:
 
     def reset(self, competition: str, **row: Any) -> None:
         """Starts an episode in the competition that the dataset's row names; its other columns are ignored."""
-        if competition not in self._reward.competitions:
-            raise ValueError(
-                f"the environment does not know the competition {competition!r}; it was given: "
-                f"{', '.join(self._reward.competitions.few())}"
-            )
+        self._reward.check_known([competition])
         self._close()
         self._competition, self._pending = self._reward.competitions[competition], []
 

@@ -49,7 +49,9 @@ def colors_of(groups: Groups) -> dict[str, str]:
     return {name: COLORS[i % len(COLORS)] for i, name in enumerate(groups)}
 
 
-def draw_curve(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float] | np.ndarray], color: str, label: str | None = None, **style: Any) -> None:  # fmt: skip
+def draw_curve(
+    axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float] | np.ndarray], color: str, **style: Any
+) -> None:
     """Draws the mean of curves, which may have gaps, with a band."""
     values = np.asarray(curves, dtype=float)
     known = ~np.isnan(values).all(axis=0)
@@ -57,7 +59,7 @@ def draw_curve(axis: Axes, xs: Sequence[float], curves: Sequence[Sequence[float]
         return
     x, values = np.asarray(xs)[known], values[:, known]
     mean = np.nanmean(values, axis=0)
-    axis.plot(x, mean, color=color, label=label, marker="o" if len(x) < 3 else "", markersize=3, **style)
+    axis.plot(x, mean, color=color, marker="o" if len(x) < 3 else "", markersize=3, **style)
     if len(values) > 1:
         deviation = pd.DataFrame(values).std().to_numpy()  # of two at least; NaN, and no band, where one is known
         axis.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
@@ -71,12 +73,12 @@ def by_step(runs: Sequence[TrainingRun], key: str) -> tuple[list[int], list[list
 
 
 def by_programs(
-    runs: Sequence[TrainingRun], width: int, value: Callable[[pd.DataFrame], float], competition: str | None = None
+    runs: Sequence[TrainingRun], width: int, value: Callable[[pd.DataFrame], float]
 ) -> tuple[list[float], list[list[float]]]:
     """A value for each `width` consecutive programs, at their middle; a short remainder joins the last group."""
     curves = []
     for run in runs:
-        table = run.programs(competition)
+        table = run.programs()
         starts = list(range(0, len(table), width))
         if len(starts) > 1 and len(table) - starts[-1] < width / 2:
             starts.pop()
