@@ -192,8 +192,8 @@ def run_folder(tmp_path):
     log = ExecutionLog(folder / "executions" / "rank-1.jsonl")
     for text in HOSTILE:
         log.append(
-            f"x = {text!r}", competition="wine", outcome="error", detail=text.replace("\ud800", ""), milestones=[], score=None, reward=-10,
-            duration_s=1.0, cpu_s=0.1, max_rss_mb=80.0, exit_code=1, queue_wait_s=0.0, slot=0,
+            f"x = {text!r}", competition="wine", outcome="error", detail=text.replace("\ud800", ""), milestones=[], score=None,
+            held_out=None, full=None, reward=-10, reused=False, duration_s=1.0, cpu_s=0.1, max_rss_mb=80.0, exit_code=1, queue_wait_s=0.0, slot=0,
         )  # fmt: skip
     log.close()
     BestSolutions(folder / "best_solutions").offer(load_competition("wine"), EVERYTHING, b"id\n", 2.0)
