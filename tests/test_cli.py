@@ -22,7 +22,7 @@ def test_doctor_tells_which_tier_works(monkeypatch, capsys):
         cli.main()
     out = capsys.readouterr().out
     assert ended.value.code == 0
-    assert out.splitlines()[-1].startswith("programs are isolated by bubblewrap, ")
+    assert "\nprograms are isolated by bubblewrap, " in out
     assert f"numpy {numpy.__version__}, pandas " in out
     assert max(map(len, out.splitlines())) <= 80
 

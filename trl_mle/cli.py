@@ -91,7 +91,7 @@ def doctor(args: argparse.Namespace) -> int:
         known = "It is not known whether a" if is_unknown else "No"
         console.print(f"{known} program can run in a sandbox on this machine. {remedy}", soft_wrap=True)
         return 2 if is_unknown else 1
-    console.print(works[0], soft_wrap=True)
+    console.print(works[0])
     return 0
 
 
