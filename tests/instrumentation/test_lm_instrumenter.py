@@ -261,6 +261,7 @@ def test_what_is_no_python_is_not_shown(source):
 
 
 @pytest.mark.pretrained
+@pytest.mark.timeout(900)  # a rewrite of some hundred tokens, beside other work
 @pytest.mark.parametrize("mode", ["quote", "rewrite"])
 def test_a_pretrained_model_changes_nothing_else(smollm2, mode):
     """Whatever a small model answers, the program stays what it was, with prints."""
