@@ -341,10 +341,10 @@ def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
     """In which figures the second of two policies is better than the first, and in which it is not."""
     better: list[str] = []
     others: list[str] = []
-    scores = [("mean of valid", first["mean_score"], last["mean_score"])]
-    points = best_of_k_point(first), best_of_k_point(last)
-    if None not in points:  # a tree has none
-        scores.insert(0, (f"best of {K}", *(point["score"] for point in points)))  # type: ignore[index]
+    scores = []
+    if (before := best_of_k_point(first)) and (after := best_of_k_point(last)):  # a tree has none
+        scores.append((f"best of {K}", before["score"], after["score"]))
+    scores.append(("mean of valid", first["mean_score"], last["mean_score"]))
     if first["num_samples"] != K:
         scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
     rates = first["valid_rate"], last["valid_rate"]

@@ -146,21 +146,24 @@ class SampleLog:
     def in_order(self, competition: str) -> list[tuple[float, Evaluation]]:
         """
         The evaluations of a competition in order of arrival, with the seconds since its first completion was
-        requested. A program that was tried again later does not count beyond the next batch's request.
+        requested, see [`ends`].
         """
-        began = min((item.started_s for item in self._of(competition)), default=0.0)
-        starts = sorted({item.started_s for item in self.written.values()})
-        following = dict(zip(starts, [*starts[1:], math.inf], strict=True))
-
-        def ended_s(sample: Sample) -> float:
-            return min(self.elapsed_s[sample], following[self.written[sample].started_s])
-
+        began, ends = min((item.started_s for item in self._of(competition)), default=0.0), self.ends()
         found = [
-            (ended_s(sample) - began, evaluation)
+            (ends[sample] - began, evaluation)
             for sample, evaluation in self.evaluations.items()
             if sample.competition == competition
         ]
         return sorted(found, key=lambda pair: pair[0])
+
+    def ends(self) -> dict[Sample, float]:
+        """When each program ended, in seconds of the log; one that was tried again later, not beyond the next batch's request."""
+        starts = sorted({item.started_s for item in self.written.values()})
+        following = dict(zip(starts, [*starts[1:], math.inf], strict=True))
+        return {
+            sample: min(elapsed_s, following[self.written[sample].started_s])
+            for sample, elapsed_s in self.elapsed_s.items()
+        }
 
     def cost(self, competition: str) -> dict[str, float]:
         """The cost of a competition's programs: executed programs, tokens, seconds."""

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -230,16 +229,14 @@ def untrained_results(harness: Harness, trained: Found) -> list[Found]:
 
 
 def seconds_of(harness: Harness, count: int) -> float:
-    """Seconds that the first programs of a log took, batch by batch: from the request to the end of the last program. A program
-    that was tried again later does not count beyond the next batch's request."""
-    log, ends = harness.log, dict[float, float]()
-    for sample, written in log.written.items():
+    """Seconds that the first programs of a log took, batch by batch: from the request to the end of the last program, see
+    [`SampleLog.ends`]."""
+    ends, last = harness.log.ends(), dict[float, float]()
+    for sample, written in harness.log.written.items():
         if sample.competition == harness.competition.id and sample.index < count:
-            ended_s = log.elapsed_s.get(sample, written.started_s)
-            ends[written.started_s] = max(ends.get(written.started_s, 0.0), ended_s)
-    starts = sorted({written.started_s for written in log.written.values()})
-    following = dict(zip(starts, [*starts[1:], math.inf], strict=True))
-    return sum(min(ended_s, following[started_s]) - started_s for started_s, ended_s in ends.items())
+            ended_s = ends.get(sample, written.started_s)
+            last[written.started_s] = max(last.get(written.started_s, 0.0), ended_s)
+    return sum(ended_s - started_s for started_s, ended_s in last.items())
 
 
 def chance_of_one(hits: int, samples: int, count: int) -> tuple[float, float, float]:
