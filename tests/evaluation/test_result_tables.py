@@ -1,3 +1,4 @@
+import io
 import json
 import re
 from dataclasses import replace
@@ -10,6 +11,7 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.evaluation import Sample, SampleLog
+from trl_mle.evaluation.evaluate import comparison_table, difference
 from trl_mle.evaluation.result_tables import (
     REPORTED,
     REPORTED_SYSTEMS,
@@ -28,6 +30,7 @@ from trl_mle.evaluation.result_tables import (
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.instrumentation import MILESTONES, Completion
 from trl_mle.rewards import Evaluation
+from trl_mle.showing import PlainConsole
 
 
 DIRECTIONS = {name: METRICS[layout.metric].higher_is_better for name, layout in MLEBENCH_COMPETITIONS.items()}
@@ -429,6 +432,16 @@ def test_many_systems_on_a_narrow_terminal(tmp_path, monkeypatch, capsys):
     assert all(table.count(f"mirror{i}") == 1 for i in range(5))
     assert all(table.count(f"0.5{i}0") == 5 for i in range(6))
     assert all(f"[{i}]" in text for i in range(6) for text in (table, rest))
+
+
+def test_a_policy_whose_programs_all_failed_because_of_us_is_not_worse(tmp_path):
+    ours = Evaluation(None, outcome="infrastructure", source="x")
+    rows = make_rows(tmp_path, load_competition("wine"), {"a": [0.5] * 8, "b": [ours] * 8})
+    assert difference(*rows) == []
+    console = PlainConsole(width=80, record=True, file=io.StringIO())
+    console.print(comparison_table(load_competition("wine"), rows))
+    assert re.search(r"b[ │]+-[ │]+-[ │]+-[ │]+-[ │]+-", console.export_text())
+    assert program_table(rows)[2][2] == "-"
 
 
 def test_a_block_names_competition_and_system_once(rows, tmp_path, monkeypatch, capsys):

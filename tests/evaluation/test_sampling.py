@@ -47,6 +47,11 @@ def test_summary_without_any_valid_program():
     assert (summary.valid_rate, summary.mean_score, summary.best_score) == (0.0, None, None)
 
 
+def test_failures_of_ours_alone_say_nothing_about_the_policy():
+    summary = summarize([OURS, OURS], higher_is_better=True)
+    assert (summary.num_samples, summary.valid_rate) == (0, None)
+
+
 def test_without_milestones_nobody_knows_who_trained_a_model():
     assert summarize([valid(0.5, 1.0, ()), FAILED], higher_is_better=True).num_untrained is None
 

@@ -13,7 +13,9 @@ from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
 
 from trl_mle.evaluation.sample_log import Sample, SampleLog, Written
+from trl_mle.evaluation.sampling import sample_programs
 from trl_mle.report.training_run import read_run
+from trl_mle.rewards import Evaluation
 from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.scripts import worth as module
 from trl_mle.scripts.worth import Found, WorthArguments, chance_of_one, seconds_of, worth
@@ -219,3 +221,16 @@ def test_what_cannot_be_compared(run, tmp_path):
     (folder / ARGUMENTS_FILE).write_text("{}")
     with pytest.raises(ValueError, match=r"arguments\.json is not what this version of trl-mle train writes"):
         worth(WorthArguments(str(folder)))
+
+
+def test_programs_that_all_failed_because_of_us_are_not_compared(run, monkeypatch):
+    folder, _ = run
+
+    def failing(harness, count):
+        return [Evaluation(None, outcome="infrastructure") for _ in sample_programs(harness, count)]
+
+    monkeypatch.setattr(module, "sample_programs", failing)
+    with pytest.raises(
+        ValueError, match="wine could be executed because of a failure of our infrastructure: run the same"
+    ):
+        worth(WorthArguments(str(folder), num_samples=2, batch_size=64))

@@ -321,7 +321,7 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
         for result in (row, *kept):
             name = row["policy"] if result is row else f"improved, by {result['chosen_by']}"
             table.add_row(
-                name, f"{result['valid_rate']:.0%}", _with_interval(best_of_k_point(result)), number(result["mean_score"]),
+                name, _share(result["valid_rate"]), _with_interval(best_of_k_point(result)), number(result["mean_score"]),
                 number(result["best_score"]), number(result["mean_duration_s"], 2),
             )  # fmt: skip
     table.caption_justify = "left"
@@ -329,6 +329,10 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
     if chosen_by_validation(rows):
         table.caption += "; scores on held-out rows, the best chosen on the others"
     return table
+
+
+def _share(rate: float | None) -> str:
+    return "-" if rate is None else f"{rate:.0%}"
 
 
 def _with_interval(point: Mapping[str, Any] | None) -> str:
@@ -347,8 +351,10 @@ def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
     scores.append(("mean of valid", first["mean_score"], last["mean_score"]))
     if first["num_samples"] != K:
         scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
-    rates = first["valid_rate"], last["valid_rate"]
-    (better if rates[1] > rates[0] else others).append(f"valid {rates[0]:.0%} → {rates[1]:.0%}")
+    before, after = first["valid_rate"], last["valid_rate"]
+    if before is None or after is None:  # our infrastructure failed every time: nothing can be compared
+        return []
+    (better if after > before else others).append(f"valid {before:.0%} → {after:.0%}")
     for name, before, after in scores:
         if before is not None or after is not None:
             is_better = before is None or (after is not None and gain(after - before, first["higher_is_better"]) > 0)

@@ -49,9 +49,9 @@ class Summary:
     mean_duration_s: float | None
 
     @property
-    def valid_rate(self) -> float:
-        """Share of the samples with a valid submission."""
-        return self.num_valid / self.num_samples if self.num_samples else 0.0
+    def valid_rate(self) -> float | None:
+        """Share of the samples with a valid submission; `None` without samples."""
+        return self.num_valid / self.num_samples if self.num_samples else None
 
     def to_dict(self) -> dict[str, float | None]:
         """The figures as a JSON-compatible dictionary."""

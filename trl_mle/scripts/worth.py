@@ -205,6 +205,11 @@ def untrained_results(harness: Harness, trained: Found) -> list[Found]:
     seconds_each = seconds_of(harness, trained.programs) / trained.programs
     in_time = max(1, round(trained.seconds / seconds_each))
     evaluations = judged(sample_programs(harness, max(trained.programs, in_time)))
+    if not evaluations:
+        raise ValueError(
+            f"no program for {harness.competition.id} could be executed because of a failure of our infrastructure: run the same "
+            "command again to retry them"
+        )
     counts = [min(count, len(evaluations)) for count in (trained.programs, in_time)]
     higher = harness.competition.higher_is_better
     points = best_of_k(
