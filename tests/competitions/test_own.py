@@ -191,11 +191,13 @@ def test_a_folder_whose_name_is_no_id(tmp_path):
 
 
 def test_the_description_says_what_predictions_are(tmp_path):
-    path, _ = write(tmp_path, mood=["happy", "angry"] * 40, grade=[1, 2] * 40, size=range(80))
-    for target, rule in ("mood", "Predictions are labels"), ("grade", "Predictions are whole numbers"):
-        text = new_competition(path, [target], "accuracy", tmp_path / target).description
-        assert text.count("Predictions are") == 1
-        assert rule in text
+    path, _ = write(tmp_path, mood=["happy", "angry"] * 40, grade=[1, 2] * 40, won=[True, False] * 40, size=range(80))
+    as_in_training, whole = "Predictions are labels as in the training data.", "Predictions are whole numbers."
+    for target, rule in ("mood", as_in_training), ("grade", whole), ("won", as_in_training):
+        competition = new_competition(path, [target], "accuracy", tmp_path / target)
+        assert competition.description.count("Predictions are") == 1
+        assert rule in competition.description
+        assert competition.rule == rule
 
 
 def test_continuous_labels(tmp_path):

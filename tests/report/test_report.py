@@ -203,6 +203,16 @@ def test_each_of_several_competitions_has_a_row(tmp_path, page, first_chart_only
     assert sum(shares) == pytest.approx(100, abs=1)
 
 
+def test_competitions_of_similar_or_long_names_have_charts_of_their_own(monkeypatch):
+    names = ["a/b", "a-b", "c" * 300]
+    monkeypatch.setattr("trl_mle.report.charts._competitions", lambda groups: dict.fromkeys(names, True))
+    monkeypatch.setattr("trl_mle.report.charts._score", lambda *args: None)
+    drawn = islice(charts({}), 6)
+    assert [chart.name for chart in drawn][::2] == [
+        f"score_by_programs-{slug}" for slug in ("a-b", "a-b-1", "c" * 100)
+    ]
+
+
 def test_of_many_competitions_the_same_few_are_shown_everywhere(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run", competitions=("wine", "diabetes"), steps=4)
     monkeypatch.setattr(training_run, "FEW", 1)

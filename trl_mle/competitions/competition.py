@@ -148,11 +148,14 @@ class Competition:
         """Whether a score is better than another."""
         return self.scoring.gain(score) > self.scoring.gain(other)
 
-    @property
+    @cached_property
     def rule(self) -> str:
         """Non-obvious rules for valid predictions, as a sentence; may be empty."""
-        scoring = self.scoring
-        return scoring.rule_for(texts=scoring.takes is Takes.LABELS and bool(_text_columns(self._answers)))
+        if self.scoring.takes is not Takes.LABELS:
+            return self.scoring.rule
+        # The answers hold True and False as numbers
+        sample = _read_csv(self.sample_submission, _text_columns(self._answers), nrows=100)
+        return self.scoring.rule_for(sample[list(self.target_columns)])
 
     @property
     def description(self) -> str:
@@ -421,12 +424,12 @@ def _columns(content: bytes) -> int:
     return most
 
 
-def _read_csv(source: Path | io.BytesIO, texts: Iterable[str] = ()) -> pd.DataFrame:
+def _read_csv(source: Path | io.BytesIO, texts: Iterable[str] = (), nrows: int | None = None) -> pd.DataFrame:
     dtype = dict.fromkeys(texts, str)  # where all cells look like numbers, pandas would make 1 of 01
     # low_memory would infer types per chunk, so that one column could have several.
     if _READS_FLOATS_EXACTLY:
-        return pd.read_csv(source, dtype=dtype, low_memory=False)
-    return pd.read_csv(source, dtype=dtype, low_memory=False, float_precision="round_trip")
+        return pd.read_csv(source, dtype=dtype, low_memory=False, nrows=nrows)
+    return pd.read_csv(source, dtype=dtype, low_memory=False, nrows=nrows, float_precision="round_trip")
 
 
 def invalid(error: str) -> Score:

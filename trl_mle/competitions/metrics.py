@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from trl_mle.spelling import did_you_mean
 from trl_mle.user_code import import_named
@@ -75,11 +76,12 @@ class Metric(NamedTuple):
         """The score with its sign flipped where lower is better, so that larger is better."""
         return gain(score, self.higher_is_better)
 
-    def rule_for(self, texts: bool) -> str:
-        """The rule, for answers that are texts or not."""
+    def rule_for(self, labels: pd.DataFrame) -> str:
+        """The rule, for answers such as these."""
         if self.takes is not Takes.LABELS:
             return self.rule
-        return "Predictions are labels as in the training data." if texts else "Predictions are whole numbers."
+        are_numbers = all(is_numeric_dtype(kind) and not is_bool_dtype(kind) for kind in labels.dtypes)
+        return "Predictions are whole numbers." if are_numbers else "Predictions are labels as in the training data."
 
     def constant_guess(self, answers: pd.Series) -> list[Any]:
         """The best constant for a column of answers, or the values to be repeated in turn."""

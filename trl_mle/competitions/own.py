@@ -569,7 +569,7 @@ def _description(
 ) -> str:
     direction = "higher" if known.higher_is_better else "lower"
     what = ", ".join(goals.values())
-    rule = known.rule_for(texts=not all(is_numeric_dtype(sample[name]) for name in sample.columns[1:]))
+    rule = known.rule_for(sample[sample.columns[1:]])
     evaluation = f"Submissions are scored by {metric_in_words(metric)}; {direction} is better. {rule}".strip()
     if labels:
         shown = ", ".join(map(str, labels[:20])) + (", …" if len(labels) > 20 else "")

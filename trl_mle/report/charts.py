@@ -49,8 +49,12 @@ def charts(groups: Groups) -> Iterator[Chart]:
     where, best = "", "best so far"
     if any(run.holds_out for runs in groups.values() for run in runs):
         where, best = "held-out rows of the ", "for the best program so far on the other rows"
+    slugs: set[str] = set()
     for competition, higher_is_better in _competitions(groups).items():
-        slug = "".join(letter if letter.isalnum() else "-" for letter in competition)
+        slug = "".join(letter if letter.isalnum() else "-" for letter in competition)[:100]
+        if slug in slugs:  # a/b and a-b, or two long names that begin alike
+            slug += f"-{len(slugs)}"
+        slugs.add(slug)
         arrow = "higher is better" if higher_is_better else "lower is better"
         for name, title, column, caption in (
             ("score_by_programs", "Score by programs", "programs", ""),
