@@ -3,7 +3,6 @@
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,9 +16,10 @@ from trl_mle.competitions.competition import Competition, CompetitionError
 from trl_mle.competitions.leaks import equals_answers, find_leak
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import find_metric
-from trl_mle.competitions.own import constant_guesses, what_it_takes, write_config
-from trl_mle.competitions.prepared import copy_file, csv_text, put_folder, write_file
+from trl_mle.competitions.own import write_config
+from trl_mle.competitions.prepared import copy_file, csv_text, new_folder, write_file
 from trl_mle.competitions.recognition import Recognized, form, recognized, trial_submissions
+from trl_mle.competitions.targets import constant_guesses, what_it_takes
 
 
 PUBLIC = ("data/public", "prepared/public", "public", ".")
@@ -204,9 +204,7 @@ def import_package(
             raise CompetitionError(
                 f"{found.answers.name} has no value of {name!r} in {unknown} of {len(answers)} rows"
             )
-    to.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=to.absolute().parent, prefix=f".{to.name}-") as staging:
-        staged = Path(staging, to.name)
+    with new_folder(to, exists) as staged:
         for path in found.public_files:
             copy_file(path, staged / "public" / path.relative_to(found.public))
         if not (staged / "public").is_dir():
@@ -232,7 +230,6 @@ def import_package(
             layout |= {"higher_is_better": higher_is_better, "takes": str(what_it_takes(answers[targets]))}
         competition = write_config(staged, layout, targets)
         _write_sample(staged, competition, answers, given)
-        put_folder(staged, to, exists)
     return Imported(load_competition(str(to.absolute())), match)
 
 

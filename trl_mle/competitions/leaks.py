@@ -15,9 +15,9 @@ from typing import IO, Any
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.own import determines
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.competitions.reading import OPENERS
+from trl_mle.competitions.table_checks import determines
 
 
 COPIED = 0.98  # share of the rows that equal the answers

@@ -2,10 +2,6 @@
 
 import contextlib
 import logging
-import re
-import shlex
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.catalog import CONFIG
-from trl_mle.competitions.competition import MAX_COLUMNS, Competition, CompetitionError, path_slug
+from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.loading import list_competitions, load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
-from trl_mle.competitions.prepared import csv_text, description, put_folder, write_file
+from trl_mle.competitions.prepared import csv_text, description, new_folder, write_file
 from trl_mle.competitions.reading import (
     are_unclear_dates,
     as_read,
@@ -30,18 +26,32 @@ from trl_mle.competitions.reading import (
     order_in_dates,
     read_tables,
 )
-from trl_mle.competitions.split import held_out_rows, is_measured, last_rows, whole_groups
+from trl_mle.competitions.split import held_out_rows, last_rows, whole_groups
+from trl_mle.competitions.table_checks import (
+    ID_NAME,
+    compare_labels,
+    first_cell,
+    report_copies,
+    report_odd_cells,
+    report_splits,
+    report_telling_columns,
+    shortened,
+)  # fmt: skip
+from trl_mle.competitions.targets import (
+    check_target,
+    constant_guesses,
+    make_answers,
+    placeholder_answers,
+    what_it_takes,
+    zeros_and_ones,
+)
 from trl_mle.showing import metric_in_words
 
 
 logger = logging.getLogger(__name__)
 
 LEAST_ROWS = 20
-LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column may determine the labels by chance
-LEAST_TIMES = 5  # different dates or ids, with which a random split may leak
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
-_ID = re.compile(r"(?:^|[\W_]|[a-z])I[dD]$|(?:^|[\W_])id$")
-_WHO = re.compile(r"name|person|subject|patient|participant|user|customer|player", re.IGNORECASE)
 
 
 def new_competition(
@@ -83,12 +93,7 @@ def new_competition(
     exists = FileExistsError(f"{folder} exists: name another folder with --to")
     if folder.exists():
         raise exists
-    if not path_slug(folder.name):
-        raise CompetitionError(
-            f"{folder.name!r} has no letter from a to z and no digit: name another folder with --to"
-        )
-    if folder.name in list_competitions():
-        raise CompetitionError(f"a competition of ours is called {folder.name!r}: name another folder with --to")
+    _check_name(folder.name)
     try:
         known = find_metric(metric, higher_is_better)
     except ValueError as error:
@@ -102,38 +107,32 @@ def new_competition(
     if higher_is_better is not None:
         known = known._replace(takes=what_it_takes(rows[targets]))
     for name in targets:
-        _check_target(rows[name], metric, known.takes)
+        check_target(rows[name], metric, known.takes)
     # Tables are often sorted by the target: neither the order of the rows nor a counting id may reveal it
     rows = rows.iloc[np.random.RandomState(0).permutation(len(rows))]
     ids, id_column = _ids(rows, id_column, targets)
     goals = {name: f"`{name}`" for name in targets}
     if known.takes in (Takes.SCORES, Takes.ZEROS_AND_ONES):
         for name in targets:
-            rows[name], meaning = _zeros_and_ones(rows[name], metric)
+            rows[name], meaning = zeros_and_ones(rows[name], metric)
             goals[name] += meaning
-    answers, labels = _answers(rows, targets, metric, known.takes)
+    answers, labels = make_answers(rows, targets, metric, known.takes)
     features = _informative(rows.drop(columns=[*targets, id_column], errors="ignore"))
     if features.empty:
         raise CompetitionError(
             f"{table} has no column but {', '.join([id_column, *targets])}: there is nothing to predict from"
         )
     if split is None:
-        _report_leaks(features)
-        is_test, order = held_out_rows(answers.set_index(ids.to_numpy()), test_share), ""
-    else:
-        is_test, order = _split(rows.drop(columns=targets), split, test_share)
-    if not is_test.any() or is_test.all():
-        raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
-    if split is not None and known.takes not in (Takes.NUMBERS, Takes.TEXTS):
-        _compare_labels(rows[targets], is_test, f"--split {split} with --test_share {test_share:g}", known.takes)
+        report_splits(features)
+    is_test, order = _hidden_rows(rows, targets, answers.set_index(ids.to_numpy()), known.takes, split, test_share)
     cells = pd.concat([ids, features], axis=1)
     labelled = pd.concat([cells, rows[targets]], axis=1)
     seen = as_read(labelled)
-    _report_copies(labelled.drop(columns=id_column), is_test)
-    _report_odd_cells(features, seen)
-    _report_telling_columns(seen.drop(columns=[*targets, *[id_column] * (id_column not in rows)]), seen[targets])
+    report_copies(labelled.drop(columns=id_column), is_test)
+    report_odd_cells(features, seen)
+    report_telling_columns(seen.drop(columns=[*targets, *[id_column] * (id_column not in rows)]), seen[targets])
     sample = pd.DataFrame({id_column: ids[is_test], **constant_guesses(answers[~is_test], known, int(is_test.sum()))})
-    shown = {
+    files = {
         "public/train.csv": labelled[~is_test],
         "public/test.csv": cells[is_test],
         "public/sample_submission.csv": sample,
@@ -144,31 +143,21 @@ def new_competition(
             raise CompetitionError(f"--test names the table with labels, {table}: it takes rows without labels")
         unknown = _test_rows(unlabelled[0], test, rows, seen[features.columns], id_column, targets)
         unknown_ids, count = {id_column: unknown[id_column]}, len(unknown)
-        shown |= {
+        files |= {
             f"{FINAL}/train.csv": labelled,
             f"{FINAL}/test.csv": unknown,
-            f"private/{FINAL}.csv": pd.DataFrame(unknown_ids | _stand_in(answers, known.takes, count)),
+            f"private/{FINAL}.csv": pd.DataFrame(unknown_ids | placeholder_answers(answers, known.takes, count)),
             f"{FINAL}/sample_submission.csv": pd.DataFrame(unknown_ids | constant_guesses(answers, known, count)),
         }
-    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
-        staged = Path(staging, folder.name)
-        for name, part in shown.items():
+    layout = {"id": folder.name, "metric": metric, "id_column": id_column} | _layout(answers, is_test, split)
+    if higher_is_better is not None:
+        layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
+    text = _description(folder.name, sample, features, goals, order, labels, metric, known)
+    with new_folder(folder, exists) as staged:
+        for name, part in files.items():
             write_file(staged / name, csv_text(part))
-        text = _description(folder.name, sample, features, goals, order, labels, metric, known)
-        write_file(staged / "public" / "description.md", text)
-        if test is not None:
-            shutil.copy(staged / "public" / "description.md", staged / FINAL)
-        layout: dict[str, Any] = {"id": folder.name, "metric": metric, "id_column": id_column}
-        layout["target_columns"] = list(answers.columns)
-        if split is not None and split.startswith("group:"):
-            layout["group_column"] = clean_name(split.removeprefix("group:"))
-        whole, hidden = as_read(answers), as_read(answers[is_test])
-        texts = [name for name in whole if is_numeric_dtype(hidden[name]) and not is_numeric_dtype(whole[name])]
-        if texts:  # labels such as 1, 2 and x, where no hidden row has an x
-            layout["text_columns"] = texts
-        if higher_is_better is not None:
-            layout |= {"higher_is_better": higher_is_better, "takes": str(known.takes)}
+        for name in ("public", FINAL) if test is not None else ("public",):
+            write_file(staged / name / "description.md", text)
         competition = write_config(staged, layout, targets)
         score = competition.grade(competition.sample_submission)
         if not score.valid:
@@ -176,8 +165,26 @@ def new_competition(
                 f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}; make the competition with "
                 f"another metric, then write metric: {metric} into {CONFIG}"
             )
-        put_folder(staged, folder, exists)
     return load_competition(str(folder.absolute()))
+
+
+def _layout(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
+    """What `competition.yaml` says about columns."""
+    layout: dict[str, Any] = {"target_columns": list(answers.columns)}
+    if split is not None and split.startswith("group:"):
+        layout["group_column"] = clean_name(split.removeprefix("group:"))
+    whole, hidden = as_read(answers), as_read(answers[is_test])
+    texts = [name for name in whole if is_numeric_dtype(hidden[name]) and not is_numeric_dtype(whole[name])]
+    if texts:  # labels such as 1, 2 and x, where no hidden row has an x
+        layout["text_columns"] = texts
+    return layout
+
+
+def _check_name(name: str) -> None:
+    if not path_slug(name):
+        raise CompetitionError(f"{name!r} has no letter from a to z and no digit: name another folder with --to")
+    if name in list_competitions():
+        raise CompetitionError(f"a competition of ours is called {name!r}: name another folder with --to")
 
 
 def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
@@ -213,66 +220,6 @@ def final_competition(competition: Competition) -> Competition | None:
     )
 
 
-def _report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
-    """Warns of columns that determine a target: they may have been made from it."""
-    rows = pd.concat(
-        [known, targets], axis=1
-    ).drop_duplicates()  # where each is there twice, each column would seem to
-    for target in targets:
-        telling = [name for name in known if determines(rows[name], rows[target])]
-        if telling:
-            logger.warning(
-                "each of these columns determines %r exactly: %s; leave out those that are not known before it is",
-                target, listed(telling),
-            )  # fmt: skip
-
-
-def determines(column: pd.Series, target: pd.Series) -> bool:
-    """Whether the column is a copy of the target, or its values or their order determine the target, other than by chance."""
-    if len(target) - target.value_counts().iloc[0] < LEAST_OTHERS:
-        return False
-    values, labels = pd.factorize(column)[0], pd.factorize(target)[0]  # a missing value counts as one: -1
-    if len(pd.unique(values * len(labels) + labels)) > len(pd.unique(values)):
-        return False  # a value goes with several labels
-    if column.nunique() <= len(column) / 2 or column.equals(target):
-        return True
-    if not is_numeric_dtype(column):
-        return False
-    order = np.argsort(column.to_numpy(float), kind="stable")
-    if is_numeric_dtype(target):
-        steps = np.diff(target.to_numpy(float)[order])
-        return bool((steps >= 0).all() or (steps <= 0).all())
-    borders = int(np.count_nonzero(np.diff(labels[order])))
-    return target.nunique() <= len(target) / 4 and borders < target.nunique()
-
-
-def _report_copies(rows: pd.DataFrame, is_test: np.ndarray) -> None:
-    """Warns of hidden rows of which train.csv has a copy, with the answer."""
-    each = pd.util.hash_pandas_object(rows, index=False)
-    copies = int(each[is_test].isin(each[~is_test]).sum())
-    if copies > 0.01 * is_test.sum():
-        logger.warning(
-            "%d of %d hidden rows are also in train.csv, with their targets: if they are the same examples, keep one of each",
-            copies, is_test.sum(),
-        )  # fmt: skip
-
-
-def _report_odd_cells(features: pd.DataFrame, seen: pd.DataFrame) -> None:
-    """Warns of columns of numbers in which a few cells are none, so that programs see texts."""
-    for name in features:
-        known = seen[name].dropna()
-        is_odd = ~np.isfinite(pd.to_numeric(known, errors="coerce"))
-        if 0 < is_odd.mean() <= 0.1:
-            where = _first(features[name][known.index], is_odd)
-            logger.warning("%r holds numbers, but also %s: correct or empty it if that is wrong", name, where)
-
-
-def _first(cells: pd.Series, chosen: pd.Series) -> str:
-    """The first of the chosen cells, for a message."""
-    row, count = cells.index[chosen].min(), int(chosen.sum())
-    return f"{_short(cells[row])!r} in row {row}" + (f" and {count - 1} more" if count > 1 else "")
-
-
 def _test_rows(
     rows: pd.DataFrame, table: Path, labelled: pd.DataFrame, seen: pd.DataFrame, id_column: str, targets: Sequence[str]
 ) -> pd.DataFrame:
@@ -297,7 +244,7 @@ def _test_rows(
     numbers, were_numbers = (part.select_dtypes("number").columns for part in (found, seen))
     for name in were_numbers.difference(numbers):
         is_text = found[name].notna() & pd.to_numeric(rows[name], errors="coerce").isna()
-        where = _first(
+        where = first_cell(
             rows[name], is_text if is_text.any() else found[name].notna()
         )  # such as a number too long for 64 bits
         raise CompetitionError(f"{table}: {name!r} is {where}, but the rows with labels have numbers: make both alike")
@@ -348,7 +295,7 @@ def _ids(rows: pd.DataFrame, id_column: str | None, targets: Sequence[str]) -> t
         _check_ids(rows[id_column])
         return rows[id_column], id_column
     for name in rows.columns.drop(list(targets)):
-        if _ID.search(name):
+        if ID_NAME.search(name):
             with contextlib.suppress(CompetitionError):
                 _check_ids(rows[name])
                 if name != "id":
@@ -384,29 +331,20 @@ def _informative(features: pd.DataFrame) -> pd.DataFrame:
     return features.drop(columns=same)
 
 
-def _report_leaks(features: pd.DataFrame) -> None:
-    """Warns of columns that suggest another split than a random one."""
-    for kind, found, why in (
-        ("time", _holds_times, "holds times, and hidden rows lie between others: if later ones are to be predicted"),
-        ("group", _repeats_ids, "repeats, and hidden rows have the same as others: if new ones are to be predicted"),
-    ):
-        if name := next((name for name in features if found(features[name])), None):
-            logger.warning("%r %s, add --split %s", name, why, shlex.quote(f"{kind}:{name}"))
-
-
-def _holds_times(cells: pd.Series) -> bool:
-    values = cells[cells != ""].drop_duplicates().head(50)
-    if len(values) < LEAST_TIMES:
-        return False
-    if is_numeric_dtype(as_read(values.to_frame()).iloc[:, 0]):
-        return str(cells.name).casefold() == "year" and bool(values.str.fullmatch(r"(1[5-9]|20)\d\d").all())
-    looks_so = values.str.contains(r"(?:1[5-9]|20)\d\d|\d[./-]\d\d?[./-]\d\d").all()
-    return bool(looks_so and as_times(values).notna().all())
-
-
-def _repeats_ids(cells: pd.Series) -> bool:
-    is_id = _ID.search(str(cells.name)) or _WHO.fullmatch(str(cells.name))
-    return bool(is_id) and LEAST_TIMES <= cells.nunique() <= len(cells) / 2
+def _hidden_rows(
+    rows: pd.DataFrame, targets: Sequence[str], answers: pd.DataFrame, takes: Takes, split: str | None, share: float
+) -> tuple[np.ndarray, str]:
+    """A mask of the rows to hide, and what the description says about them. The index of the answers holds the ids."""
+    is_test, order = (
+        (held_out_rows(answers, share), "")
+        if split is None
+        else _split(rows.drop(columns=list(targets)), split, share)
+    )
+    if not is_test.any() or is_test.all():
+        raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
+    if split is not None and takes not in (Takes.NUMBERS, Takes.TEXTS):
+        compare_labels(rows[list(targets)], is_test, f"--split {split} with --test_share {share:g}", takes)
+    return is_test, order
 
 
 def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, str]:
@@ -426,7 +364,7 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
         )
     times = as_times(rows[name])
     if (is_none := times.isna()).any():
-        where = _first(rows[name], is_none)
+        where = first_cell(rows[name], is_none)
         raise CompetitionError(
             f"--split {split}: {name!r} is no number or date with a year, but {where}: correct it, as in 2024-01-31"
         )
@@ -442,119 +380,6 @@ def _split(rows: pd.DataFrame, split: str, share: float) -> tuple[np.ndarray, st
 def _moment(time: Any) -> str:
     """A number, or a date as ISO 8601 writes it, with its time of day if there is one."""
     return str(time).removesuffix("+00:00").removesuffix(" 00:00:00")
-
-
-def _compare_labels(targets: pd.DataFrame, is_test: np.ndarray, split: str, takes: Takes) -> None:
-    """Warns of labels that only hidden rows have, and refuses a side that has a single one where two are needed."""
-    for name, cells in as_read(targets).items():
-        shown, hidden = cells[~is_test].unique().tolist(), cells[is_test].unique().tolist()
-        for labels, side in (shown, "train.csv"), (hidden, "the hidden rows"):
-            if len(labels) == 1 < cells.nunique() and (labels is shown or takes is Takes.SCORES):
-                raise CompetitionError(f"{split} leaves {side} one label of {name!r}, {labels[0]!r}: change either")
-        if only := sorted(set(hidden) - set(shown)):
-            logger.warning("%s leaves train.csv no row with these labels of %r: %s", split, name, listed(only))
-
-
-def what_it_takes(targets: pd.DataFrame) -> Takes:
-    """What a function of the user's own compares: numbers if one of the targets looks measured, else labels."""
-    numbers = targets.apply(pd.to_numeric, errors="coerce")
-    measured = any((numbers[name] % 1 != 0).any() or is_measured(numbers[name]) for name in numbers)
-    return Takes.NUMBERS if numbers.notna().all(axis=None) and measured else Takes.LABELS
-
-
-def _answers(rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Takes) -> tuple[pd.DataFrame, list[Any]]:
-    """The answers in the format of a submission, and for probabilities the labels that programs see, as models order them."""
-    if takes is Takes.PROBABILITIES:
-        if len(targets) > 1:
-            raise CompetitionError(f"{metric} takes one --target, a column of labels")
-        seen = as_read(rows[targets])[targets[0]]
-        labels = sorted(seen.unique().tolist())
-        if not 2 <= len(labels) <= min(len(rows) / 4, MAX_COLUMNS - 1):
-            raise CompetitionError(
-                f"{targets[0]!r} has {len(labels)} different values: {metric} takes labels, {MAX_COLUMNS - 1} at most, with "
-                "four rows each on average"
-            )
-        return pd.DataFrame({f"{targets[0]}_{label}": (seen == label).astype(int) for label in labels}), labels
-    columns = {}
-    for name in targets:
-        numbers = pd.to_numeric(rows[name], errors="coerce")
-        is_whole = (numbers % 1 == 0).all() and numbers.abs().max() < 2**53
-        is_text = takes is Takes.TEXTS or numbers.isna().any()
-        columns[name] = rows[name] if is_text else numbers.astype(int) if is_whole else numbers
-    return pd.DataFrame(columns), []
-
-
-def _check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
-    """Refuses a target that the metric is not for, and warns of labels that look wrong."""
-    numbers, labels = pd.to_numeric(cells, errors="coerce"), as_read(cells.to_frame()).iloc[:, 0].value_counts()
-    if len(labels) == 1:
-        raise CompetitionError(f"{cells.name!r} is {cells.iloc[0]!r} in all rows: there is nothing to learn")
-    if takes is Takes.TEXTS and numbers.notna().all():
-        raise CompetitionError(f"{metric} compares texts, and {cells.name!r} holds {cells.iloc[0]!r}")
-    if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
-        do = "correct or empty it" if is_odd.mean() < 0.5 else "write plain numbers, or take accuracy for labels"
-        raise CompetitionError(f"{metric} needs numbers, and {cells.name!r} holds {_first(cells, is_odd)}: {do}")
-    if takes is Takes.PROBABILITIES and len(labels) <= len(cells) / 4 and (numbers % 1).abs().gt(0).any():
-        raise CompetitionError(
-            f"{cells.name!r} holds {cells[(numbers % 1).abs().gt(0)].iloc[0]}, and scikit-learn's classifiers take no fractions for labels: "
-            "write a letter before each, or take rmse, mae or r2"
-        )
-    if takes is Takes.LABELS and numbers.notna().all():
-        is_whole = numbers % 1 == 0
-        if not is_whole.all() or numbers.nunique() > len(cells) / 2:
-            raise CompetitionError(
-                f"{cells.name!r} looks continuous ({cells.iloc[is_whole.argmin()]}, say), and {metric} is for labels: take "
-                "rmse, mae or r2"
-            )
-    if takes not in (Takes.TEXTS, Takes.NUMBERS):
-        names = labels.index.to_series()
-        plain = names.astype(str).str.casefold().str.replace(" ", "")
-        for what, odd in {
-            "differ only in case or spaces: %s; write them alike": sorted(names[plain.duplicated(keep=False)]),
-            "have a single row, to learn or to score: %s; merge or remove them": list(names[labels == 1]),
-        }.items():
-            if odd:
-                logger.warning(f"labels of %r {what}", cells.name, listed(odd))
-
-
-def _zeros_and_ones(cells: pd.Series, metric: str) -> tuple[pd.Series, str]:
-    """Two labels as 0 and 1, in the order of scikit-learn's `classes_`, and what they mean."""
-    seen = as_read(cells.to_frame()).iloc[:, 0]
-    labels = sorted(seen.unique().tolist())
-    if len(labels) != 2:
-        raise CompetitionError(
-            f"{metric} needs two labels in {cells.name!r}, which holds {listed(labels)}: take log_loss for labels, or rmse for "
-            "measurements"
-        )
-    if labels == [0, 1] and not is_bool_dtype(seen):
-        return cells, ""
-    logger.warning("%r: 1 stands for %r and 0 for %r", cells.name, *reversed(labels))
-    meaning = f" (1 for {_short(str(labels[1]))}, 0 for {_short(str(labels[0]))})"
-    return (seen == labels[1]).astype(int).astype(str), meaning
-
-
-def constant_guesses(answers: pd.DataFrame, metric: Metric, count: int) -> dict[str, Any]:
-    """Values of the sample submission for each column: valid, but uninformative."""
-    columns = {}
-    for name, column in answers.items():
-        guess = metric.constant_guess(column)
-        if metric.takes is not Takes.PROBABILITIES:  # those sum to 1
-            guess = [float(f"{value:.6g}") if isinstance(value, float) else value for value in guess]
-        columns[str(name)] = np.resize(guess, count)
-    return columns
-
-
-def _stand_in(answers: pd.DataFrame, takes: Takes, count: int) -> dict[str, Any]:
-    """Placeholder labels: all known labels of each column in turn, texts first, because they define valid values."""
-    if takes is Takes.PROBABILITIES:
-        one_hot = np.eye(len(answers.columns), dtype=int)[np.arange(count) % len(answers.columns)]
-        return dict(zip(answers.columns, one_hot.T, strict=True))
-    columns = {}
-    for name in answers.columns:
-        values = answers[name].unique()
-        is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna()
-        columns[name] = np.resize(values[np.argsort(is_number, kind="stable")], count)
-    return columns
 
 
 def _description(
@@ -592,9 +417,4 @@ def _description(
 
 def _example(column: pd.Series) -> str:
     known = column[column != ""]
-    return "" if known.empty else _short(known.iloc[0])
-
-
-def _short(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 40 else text[:40] + "…"
+    return "" if known.empty else shortened(known.iloc[0])

@@ -3,7 +3,8 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,23 @@ def _write_atomically(write: Callable[[Path], None], folder: Path) -> None:
                 raise
 
 
-def put_folder(staged: Path, folder: Path, refusal: Exception) -> None:
-    """Renames a complete folder. Raises `refusal` if another process has written one in its place meanwhile."""
-    try:
-        staged.rename(folder)
-    except OSError as error:
-        if folder.exists():
-            raise refusal from error
-        raise
+@contextmanager
+def new_folder(folder: Path, refusal: Exception) -> Iterator[Path]:
+    """
+    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal` if another
+    process has made the folder meanwhile.
+    """
+    parent = folder.absolute().parent
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{folder.name}-") as staging:
+        staged = Path(staging, folder.name)
+        yield staged
+        try:
+            staged.rename(folder)
+        except OSError as error:
+            if folder.exists():
+                raise refusal from error
+            raise
 
 
 def write_file(path: Path, content: str | bytes) -> None:

@@ -7,7 +7,6 @@ import math
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib.metadata import version
@@ -19,7 +18,7 @@ from trl_mle.competitions import Competition, CompetitionError, TaskSet
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.families import PREFIX, reference_solution, score_range
 from trl_mle.competitions.metrics import Metric
-from trl_mle.competitions.prepared import copy_files, put_folder
+from trl_mle.competitions.prepared import copy_files, new_folder
 from trl_mle.environments.harbor_grader import HOME, Reward
 from trl_mle.execution import Limits
 from trl_mle.prompts import plain_text, submission_rules
@@ -119,12 +118,9 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT, organiza
     if not all(0 < limit < math.inf for limit in (limits.timeout_s, limits.memory_mb, limits.threads)):
         raise ValueError("--agent_timeout_s, --memory_mb and --cpus must be finite and above 0")
     names = _names(tasks)
-    folder.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as staging:
-        staged = Path(staging, folder.name)
+    with new_folder(folder, exists) as staged:
         for name, competition_id in names.items():
             _write_task(tasks[competition_id], staged / "tasks" / name, f"{organization}/{name}", limits)
-        put_folder(staged, folder, exists)
     return [folder / "tasks" / name for name in names]
 
 
