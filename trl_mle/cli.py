@@ -105,7 +105,7 @@ def competitions(args: argparse.Namespace) -> int:
         print_json(listings)
         return 0
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)  # the longest names fit into 80 columns
-    table.add_column("competition", no_wrap=True)
+    table.add_column("competition", overflow="fold")
     table.add_column("metric")
     table.add_column("test rows", justify="right", max_width=6)
     titles = {

@@ -2,6 +2,7 @@
 
 import csv
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -188,6 +189,12 @@ def test_a_folder_whose_name_is_no_id(tmp_path):
         CompetitionError, match=r"^a competition of ours is called 'wine': name another folder with --to$"
     ):
         new_competition(path, ["price"], "rmse", tmp_path / "wine")
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    path, _ = write(tmp_path, price=range(80))
+    with pytest.raises(OSError, match=r"^/proc/houses cannot be written: No such file or directory$"):
+        new_competition(path, ["price"], "rmse", Path("/proc/houses"))
 
 
 def test_the_description_says_what_predictions_are(tmp_path):

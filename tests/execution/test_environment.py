@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from support.cores import SEVERAL_CORES
 from support.tiers import TIERS
 
 from trl_mle.execution import LocalExecutor, Outcome
@@ -45,6 +46,27 @@ def test_a_program_that_plots_looks_for_no_fonts(competition, sandbox):
     with LocalExecutor(max_parallel=1, timeout_s=60, sandbox=sandbox) as executor:
         [result] = executor.run_many([(PLOTS, competition)])
     assert (result.outcome, result.stdout, result.stderr) == (Outcome.OK, "True\n[]\n", "")
+
+
+JOBS = """
+import joblib
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.model_selection import GridSearchCV
+X, y = [[number] for number in range(20)], [0] * 10 + [1] * 10
+forest = RandomForestClassifier(4, n_jobs=-1).fit(X, y)
+search = GridSearchCV(forest, {"max_depth": [1, 2]}, cv=2, n_jobs=2).fit(X, y)
+print(len(search.predict(X)), joblib.effective_n_jobs(-1))
+"""
+
+
+@SEVERAL_CORES
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_programs_may_ask_for_jobs(competition, sandbox):
+    """What the warm parent may do is not what programs may: before, `n_jobs` failed with Landlock, and did nothing otherwise."""
+    with LocalExecutor(max_parallel=1, timeout_s=60, threads_per_program=2, sandbox=sandbox) as executor:
+        [result] = executor.run_many([(JOBS, competition)])
+    jobs = 2 if executor.tier.namespaces else 1
+    assert (result.outcome, result.stdout) == (Outcome.OK, f"20 {jobs}\n"), result.stderr
 
 
 def test_results_of_another_environment_are_not_reused(executor, monkeypatch):

@@ -203,6 +203,14 @@ if __name__ == "__main__":
 """
     result = run(executor, competition, program)
     assert result.stdout == "[42] ['/sandbox/work/solution.py'] 1\n", result.stderr
+    # Elsewhere than in the main module, it is a dictionary
+    assert run(executor, competition, "print(hasattr(__builtins__, 'open'))").stdout == "True\n"
+
+
+def test_a_program_that_replaces_the_end_of_its_process_ends(executor, competition):
+    """Before, its process went on with the code of its supervisor, which failed."""
+    result = run(executor, competition, "import os\nos._exit = lambda code: None\nprint('done')")
+    assert (result.outcome, result.stdout, result.stderr) == (Outcome.OK, "done\n", "")
 
 
 def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(executor, competition):
@@ -221,6 +229,27 @@ def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(ex
     assert original in result.stdout
     assert 'solution.py", line 7, in broken\n    raise ValueError("here")' in result.stderr
     assert program.nonce not in result.stderr
+
+
+CLOSES = """
+import io, shutil, sys
+import pandas as pd
+def show(text):
+    out = io.TextIOWrapper(sys.stdout.buffer)  # closes the output when the function ends
+    print(text, file=out)
+show("shown")
+train = pd.read_csv("input/train.csv")
+shutil.copy("input/sample_submission.csv", "submission.csv")
+"""
+
+
+def test_milestone_prints_do_not_fail_a_program_that_has_closed_its_output(executor, competition):
+    program = AstInstrumenter().instrument(CLOSES)
+    assert "train_data" in program.milestones
+    result = run(executor, competition, program)
+    assert (result.outcome, result.stdout.splitlines()[-1]) == (Outcome.OK, "shown"), result.stderr
+    assert competition.grade(result.submission).valid
+    assert program.reached(result.stdout) == {"imports"}
 
 
 WARNS = """
@@ -738,6 +767,12 @@ def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monk
     assert (
         "isolated by landlock, because a stronger tier does not work: bubblewrap: bubblewrap is missing" in caplog.text
     )
+
+
+def test_an_unknown_start_is_refused():
+    """Before, it was a cold one."""
+    with pytest.raises(ValueError, match="start must be 'warm' or 'cold', got 'hot'"):
+        LocalExecutor(start="hot")
 
 
 def test_an_unknown_tier_is_refused():

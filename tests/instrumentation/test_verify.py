@@ -144,6 +144,8 @@ def test_nonce_in_the_original_is_refused():
         "from os import close",
         "open(1, 'w')",
         "os.fdopen(1)",
+        "os.fdopen(sys.stdout.fileno(), 'w').close()",
+        "sys.stdout.buffer.close()",
         "from os import getcwd as print\n(1)",
         "def \\\nprint(*a): pass",
         "class \\\nprint(dict): pass",

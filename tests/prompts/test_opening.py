@@ -173,6 +173,17 @@ def test_images_become_pixels(tmp_path, monkeypatch, suffix):
         assert X.mean(axis=1).round().tolist() == [0, 1]
 
 
+def test_images_named_by_numbers_with_leading_zeros(tmp_path, monkeypatch):
+    """A table's `0007` is a 7 for pandas, and its image is still 0007.png."""
+    table = pd.DataFrame({"id": [f"{i:04}" for i in range(6, 12)], "y": range(6)})
+    comp = make(tmp_path, table.head(3), table.tail(3).drop(columns="y"))
+    (comp.public_dir / "images").mkdir()
+    for i, name in enumerate(table["id"]):
+        Image.new("L", (9, 9), color=255 if i % 2 else 0).save(comp.public_dir / f"images/{name}.png")
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    assert [found[part].mean(axis=1).round().tolist() for part in ("X_train", "X_test")] == [[0, 1, 0], [1, 0, 1]]
+
+
 @pytest.mark.parametrize("values", [[1, 0, 0], [1, 1, 0], [0.5, 0.5, 0]])
 def test_targets_that_say_the_class_become_its_number(tmp_path, monkeypatch, values):
     targets = ["x", "y", "z"]

@@ -37,6 +37,11 @@ def names(commands):
 STARTER, TRAIN, EVALUATE = "trl_mle.starter", "train", "evaluate"
 
 
+def test_the_next_command_can_be_pasted(commands, tmp_path, capsys):
+    assert module.quickstart("./houses", 1, tmp_path / "my run") == 0
+    assert f"next             trl-mle report '{tmp_path}/my run/policy'" in capsys.readouterr().out
+
+
 def test_three_commands(commands, tmp_path, capsys):
     assert module.quickstart("./houses", 1, tmp_path) == 0
     assert f"next             trl-mle report {tmp_path}/policy" in capsys.readouterr().out

@@ -237,6 +237,12 @@ def test_save_steps_as_a_share_of_all_steps():
         config(num_iterations=3, save_steps=0.1)
 
 
+def test_no_steps_are_refused():
+    """The Trainer would take one, print `step 1/0`, and overwrite the model."""
+    with pytest.raises(ValueError, match="max_steps must be at least 1"):
+        config(max_steps=0)
+
+
 def test_the_last_checkpoint_is_saved_at_max_steps():
     """Whatever saves the others: epochs end there, too."""
     best = {"metric_for_best_model": "reward", "eval_strategy": "epoch"}

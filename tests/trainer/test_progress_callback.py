@@ -105,3 +105,14 @@ def test_all_metrics_are_in_a_file_at_once(capsys):
         assert [json.loads(line) for line in Path("x/metrics.jsonl").read_text().splitlines()] == [*kept, begun]
     MLEProgressCallback().on_train_end(TrainingArguments("x"), state, TrainerControl())
     assert json.loads(Path("x/metrics.jsonl").read_text().splitlines()[-1]) == begun | {"ended": True}
+
+
+def test_the_command_that_it_names_can_be_pasted(capsys):
+    callback, arguments, state = (
+        MLEProgressCallback(),
+        TrainingArguments("my run"),
+        TrainerState(global_step=1, is_world_process_zero=True),
+    )
+    callback.on_log(arguments, state, TrainerControl(), {"reward": -9.9, "mle/valid_rate": 0.0})
+    callback.on_train_end(arguments, state, TrainerControl())
+    assert "`trl-mle report 'my run'` shows how they failed" in capsys.readouterr().out

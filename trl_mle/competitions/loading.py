@@ -107,7 +107,9 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
     if (in_data_dir / CONFIG).is_file() or (in_data_dir / "prepared").is_dir():
         return _load_folder(competition_id, in_data_dir)
     known, beside = list_competitions(), _folders_beside(competition_id)
-    hint = did_you_mean(competition_id, [*known, *beside], beside) or f"known are {', '.join(known)}"
+    hint = did_you_mean(competition_id, [*known, *beside], beside) or (
+        f"trl-mle competitions lists them, such as {known[0]}; a folder begins with ./"
+    )
     raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
 
 

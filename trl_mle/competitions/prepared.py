@@ -55,9 +55,13 @@ def new_folder(folder: Path, refusal: Exception) -> Iterator[Path]:
     process has made the folder meanwhile.
     """
     parent = folder.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{folder.name}-") as staging:
-        staged = Path(staging, folder.name)
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        staging = tempfile.TemporaryDirectory(dir=parent, prefix=f".{folder.name}-")
+    except OSError as error:
+        raise OSError(f"{folder} cannot be written: {error.strerror}") from error
+    with staging as name:
+        staged = Path(name, folder.name)
         yield staged
         try:
             staged.rename(folder)

@@ -99,7 +99,7 @@ class LocalExecutor(Executor):
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
-        `ValueError`: `training_cores` leaves no core for programs, or a slot has no GPU.
+        `ValueError`: `training_cores` leaves no core for programs, a slot has no GPU, or `start` is unknown.
 
     Example:
 
@@ -134,6 +134,8 @@ class LocalExecutor(Executor):
         python: str | None = None,
         training_cores: int = 0,
     ):
+        if start not in ("warm", "cold"):
+            raise ValueError(f"start must be 'warm' or 'cold', got {start!r}")
         self._python = _sandbox.find_interpreter(python)
         self._slots = Slots(max_parallel, threads_per_program, gpus, training_cores=training_cores)
         self.max_parallel = len(self._slots.slots)

@@ -39,7 +39,7 @@ class WarmParent:
         self.folder = Path(tempfile.mkdtemp(prefix="parent-", dir=run_dir))
         self.folder.chmod(0o711)  # the sandbox's uid must be able to reach what is below
         fixed = fixed | tier.settings(fixed["gpus"], python)
-        environment = _sandbox.environment_variables(fixed["threads"], python)
+        environment = _sandbox.environment_variables(fixed["threads"], python, tier)
         if not tier.namespaces:  # /tmp is everybody's
             environment["HOME"] = str(self.folder)
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:

@@ -121,9 +121,12 @@ def takes_over_print(node: ast.AST) -> bool:
             return True  # mock.patch("builtins.print")
         case ast.Name("redirect_stdout") | ast.Attribute(attr="redirect_stdout"):
             return True
-        case ast.Attribute(attr="close" | "detach", value=stream) | ast.withitem(context_expr=stream):
+        case ast.Attribute(attr="close" | "detach" | "fileno", value=stream) | ast.withitem(context_expr=stream):
             # After `os.close(1)`, the next opened file would receive the prints.
-            return isinstance(stream, ast.Name | ast.Attribute) and ast.unparse(stream) in _STREAMS
+            return (
+                isinstance(stream, ast.Name | ast.Attribute)
+                and ast.unparse(stream).removesuffix(".buffer") in _STREAMS
+            )
         case ast.Attribute(attr="closerange" | "dup2") | ast.alias(name="close" | "closerange" | "dup2"):
             return True
         case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open" | "fdopen"), args=[ast.Constant(1), *_]):

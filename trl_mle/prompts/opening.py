@@ -136,16 +136,19 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
 def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """Defines `X_train` and `X_test` by small versions of the images that a column of both tables names."""
     endings = "", *IMAGES, *map(str.upper, IMAGES)
-    paths = [f"{folder}{{name}}{ending}" for folder in ["", *_folders(comp.public_dir)] for ending in endings]
+    folders = ["", *_folders(comp.public_dir)]
+    paths = [f"{folder}{{name}}{ending}" for folder in folders for ending in endings]
+    padded = [path for folder in folders for path in _with_zeros(comp.public_dir, folder)]
 
     def are_at(path: str, values: pd.Series) -> bool:
-        files = (comp.public_dir / path.replace("{name}", str(value)) for value in values)
+        files = (comp.public_dir / path.format(name=value) for value in values)
         # `isfile`, unlike a path's method, takes texts that are too long for a name
         return all(file.suffix.lower() in IMAGES and isfile(file) for file in files)
 
     def place(values: pd.Series) -> str | None:
         """How a program writes the path of an image. A folder may hold those of one class, so more than one are looked up."""
-        return next((path for path in paths if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
+        every = paths + padded if values.dtype.kind in "iu" else paths
+        return next((path for path in every if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
 
     for name in test.columns.intersection(train.columns):
         places = [place(table[name]) for table in (train, test)]
@@ -155,6 +158,15 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
                 for part, path in zip(("train", "test"), places, strict=True)
             ]
     return []
+
+
+def _with_zeros(public_dir: Path, folder: str) -> list[str]:
+    """How the images of a folder are named by numbers with leading zeros, such as 0001.png, which pandas reads as 1."""
+    with scandir(public_dir / folder) as entries:
+        images = (Path(entry.name) for entry in entries if entry.name.lower().endswith(IMAGES))
+        image = next(images, Path())
+    is_number = image.stem.isascii() and image.stem.isdecimal()
+    return [f"{folder}{{name:0{len(image.stem)}}}{image.suffix}"] if is_number else []
 
 
 def _folders(folder: Path, depth: int = 2) -> list[str]:

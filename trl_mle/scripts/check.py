@@ -51,7 +51,7 @@ def check(args: argparse.Namespace) -> int:
         print_json(rows)
     else:
         _print(rows if len(rows) <= FEW else broken)
-        print(f"{len(rows):,} competitions, {len(broken):,} broken")
+        print(f"{len(rows):,} competition{'s' * (len(rows) > 1)}, {len(broken):,} broken")
     return 1 if broken else 0
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -151,7 +152,8 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
         raise
     print(
         for_terminal(
-            f"next             trl-mle report {policy}\n                 trl-mle new TABLE.csv --target COLUMN --metric METRIC"
+            f"next             trl-mle report {shlex.quote(str(policy))}\n"
+            "                 trl-mle new TABLE.csv --target COLUMN --metric METRIC"
         )
     )
     return 0

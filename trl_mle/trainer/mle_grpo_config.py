@@ -290,6 +290,8 @@ class MLEGRPOConfig(GRPOConfig):
                 "enable_jit_checkpoint saves between two generations, where a run cannot be resumed exactly: leave it out, and "
                 "lower save_steps"
             )
+        if not self.max_steps:  # the Trainer takes one step all the same, and overwrites the model
+            raise ValueError("max_steps must be at least 1, or -1 for num_train_epochs, got 0")
         self.check_checkpoints(self.max_steps)
 
     def _check_sampling(self) -> None:

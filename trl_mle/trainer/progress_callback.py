@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,8 @@ class MLEProgressCallback(TrainerCallback):
         _append(args, state, {"ended": True})
         if self._known_step - self._valid_step >= (LOST_STEPS if self._valid_step else 1):
             since = f" after step {self._valid_step}" if self._valid_step else ""
-            print(f"no program was valid{since}: `trl-mle report {args.output_dir}` shows how they failed", flush=True)
+            report = f"trl-mle report {shlex.quote(str(args.output_dir))}"
+            print(f"no program was valid{since}: `{report}` shows how they failed", flush=True)
 
     def _note(self, step: int, logs: dict[str, Any]) -> None:
         if "mle/valid_rate" in logs:

@@ -101,5 +101,6 @@ class Bubblewrap(Tier):
         if gpus:
             for path in Path("/dev").glob("nvidia*"):
                 command += ["--dev-bind", str(path), str(path)]
+        command += ["--tmpfs", "/dev/shm"]  # noqa: S108  # the warm parent's: joblib looks there for semaphores
         command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
         return [*prefix, *command, "--", python.executable, "-P", f"{LIBRARY}/__main__.py", str(control_fd)]

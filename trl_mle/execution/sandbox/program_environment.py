@@ -54,9 +54,12 @@ OFFLINE = {
 }
 
 
-def environment_variables(threads: int, python: Interpreter) -> dict[str, str]:
+def environment_variables(threads: int, python: Interpreter, tier: Tier) -> dict[str, str]:
     """The whole environment of a program, except its home."""
     numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
+    # joblib looks once for semaphores, in the warm parent, which Landlock does not restrict; without them, or with this, `n_jobs`
+    # has no effect. On a single core, processes would only take seconds to start
+    has_jobs = threads > 1 and not tier.landlock_abi
     return {
         "PATH": f"{python.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
         **home_environment("/tmp"),  # noqa: S108
@@ -69,6 +72,7 @@ def environment_variables(threads: int, python: Interpreter) -> dict[str, str]:
         **OFFLINE,
         **dict(python.variables),
         "LOKY_MAX_CPU_COUNT": str(threads),
+        "JOBLIB_MULTIPROCESSING": str(int(has_jobs)),
         "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's thread: only a process with one can be forked
         **{f"{name}_NUM_THREADS": str(threads) for name in numeric},
     }

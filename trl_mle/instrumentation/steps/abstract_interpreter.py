@@ -81,12 +81,20 @@ class Interpreter(Expressions):
         after = []
         self.conditional = True
         for block in blocks:
-            scope.variables = dict(before)
+            scope.variables = dict(before) if block else before
             self.run(block, scope)
             after.append(scope.variables)
         self.conditional = conditional
-        names = {name: None for variables in after for name in variables}
-        scope.variables = {name: join(variables[name] for variables in after if name in variables) for name in names}
+        # Only these are joined: a program may have many variables and many branches
+        changed = dict.fromkeys(
+            name
+            for variables in after
+            if variables is not before
+            for name, value in variables.items()
+            if before.get(name) is not value
+        )
+        joined = {name: join(variables[name] for variables in after if name in variables) for name in changed}
+        scope.variables = before | joined
 
     def statement(self, statement: ast.stmt, scope: Scope) -> None:
         match statement:
