@@ -62,7 +62,8 @@ with `entropic`), before the first run of this arm:
 - Primary outcome: the expected best score of 8 of the 64 programs sampled afterwards, as a rank: the share of the different scores in
   `benchmarks/results/benchmark-learning-or-asking/outcomes.jsonl` of its competition that it beats, 0 if none is valid. `mean_rank` less
   `max_at_k`, paired by competition and seed. Also: the share of valid programs, and of different ones.
-- It is concluded that one is better if the interval excludes 0; else `max_at_k` stays what the recipes have.
+- It is concluded that one is better if the interval excludes 0; else `max_at_k` stays what the recipes have. Answered by five of the six pairs, 0.11 ± 0.87,
+  whatever digits with seed 1 would be: `max_at_k` stays.
 """
 
 import argparse
