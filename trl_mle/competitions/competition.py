@@ -153,9 +153,9 @@ class Competition:
         """Non-obvious rules for valid predictions, as a sentence; may be empty."""
         if self.scoring.takes is not Takes.LABELS:
             return self.scoring.rule
-        # The answers hold True and False as numbers
-        sample = _read_csv(self.sample_submission, _text_columns(self._answers), nrows=100)
-        return self.scoring.rule_for(sample[list(self.target_columns)])
+        # As in the file: `_answers` holds True and False as numbers
+        labels = _read_csv(self.answers, _text_columns(self._answers), nrows=100)
+        return self.scoring.rule_for(labels[list(self.target_columns)])
 
     @property
     def description(self) -> str:
