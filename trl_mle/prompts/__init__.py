@@ -1,6 +1,7 @@
 """Builds the policy's prompts, and extracts the program from its completions."""
 
 from trl_mle.prompts.extract import extract_code, given_program
+from trl_mle.prompts.ideas import Idea, Ideas
 from trl_mle.prompts.improve import improve_prompt
 from trl_mle.prompts.opening import NO_THOUGHTS, after_thoughts, opening, opening_of, without_opening
 from trl_mle.prompts.packages import keep_packages
@@ -12,6 +13,8 @@ from trl_mle.prompts.when_read import PromptsWhenRead
 
 __all__ = [
     "NO_THOUGHTS",
+    "Idea",
+    "Ideas",
     "PromptsWhenRead",
     "after_thoughts",
     "agent_prompt",

@@ -13,6 +13,7 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
+from trl_mle.prompts.ideas import Idea
 from trl_mle.prompts.opening import opening
 from trl_mle.prompts.tables import condensed, find_table, is_text, read_table
 from trl_mle.prompts.tokens import estimate_tokens, shorten
@@ -85,7 +86,7 @@ PROGRAM_ALONE = "Answer with one complete Python program in a ```python block, a
 
 
 def scratch_prompt(
-    comp: Competition, limits: Limits | None = None, begin_program: bool = False
+    comp: Competition, limits: Limits | None = None, begin_program: bool = False, idea: Idea | None = None
 ) -> list[dict[str, str]]:
     """
     Builds the prompt for a solution from scratch, in at most 1,024 tokens by [`estimate_tokens`], including a chat
@@ -105,8 +106,10 @@ def scratch_prompt(
             `begin_program`, the beginning of the assistant's.
     """
     limits = limits or Limits()
-    begun = begun_answer(comp) if begin_program else []
+    begun = begun_answer(comp, idea) if begin_program else []
     ask = PROGRAM_ALONE if begin_program else _ASK
+    if idea is not None and not any(idea.fit in message["content"] for message in begun):
+        ask += f" Fit {idea.name}."
     room = MAX_TOKENS - estimate_tokens(ask) - sum(estimate_tokens(message["content"]) for message in begun)
     return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, room) + ask}, *begun]
 
@@ -120,9 +123,9 @@ def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[d
     return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(ask)) + ask}]
 
 
-def begun_answer(comp: Competition) -> list[dict[str, str]]:
+def begun_answer(comp: Competition, idea: Idea | None = None) -> list[dict[str, str]]:
     """The last message of a conversation in which the assistant continues a program that was begun for it."""
-    return [{"role": "assistant", "content": opening(comp)}]
+    return [{"role": "assistant", "content": opening(comp, idea)}]
 
 
 def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int) -> str:

@@ -1,0 +1,172 @@
+"""The lines of a begun program that define `X_train` and `X_test`."""
+
+import json
+import re
+from collections.abc import Sequence
+from os import scandir
+from os.path import isfile
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from trl_mle.competitions import Competition
+from trl_mle.prompts.tables import find_table, is_text
+
+
+Reads = Literal["tables", "texts", "images"]  # what `X_train` is made of
+
+MOST_NAMES = 6  # that are written out
+NAME_CHARS = 80
+MOST_CATEGORIES = 20  # different texts in the first rows of a column
+ROWS_SEARCHED = 10_000  # for missing numbers, and for texts among them
+ROWS_WITH_IMAGES = 50  # whose files are looked for
+IMAGES = ".jpg", ".jpeg", ".png"
+PIXELS = """from PIL import Image
+
+def pixels(path):
+    image = Image.open(path)
+    image.draft("RGB", (64, 64))
+    return np.asarray(image.convert("RGB").resize((32, 32))).ravel() / 255
+"""
+
+
+def find_tables(comp: Competition) -> tuple[tuple[Path, pd.DataFrame], tuple[Path, pd.DataFrame]] | None:
+    """The tables `train` and `test`, with their paths; `None` if one is missing, or if a program cannot well write their columns' names."""
+    train, test = (find_table(comp, stem, ROWS_SEARCHED) for stem in ("train", "test"))
+    if train is None or test is None:
+        return None
+    names = [comp.id_column, *comp.target_columns, *train[1].columns, *test[1].columns]
+    if any(len(str(name)) > NAME_CHARS or not str(name).isprintable() for name in names):
+        return None
+    return train, test
+
+
+def what_it_reads(comp: Competition) -> Reads:
+    """What the programs of a competition read."""
+    found = find_tables(comp)
+    return "tables" if found is None else features(comp, found[0][1], found[1][1])[1]
+
+
+def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tuple[list[str], Reads]:
+    """The lines that define `X_train` and `X_test`, empty if the tables do not show how, and what they are made of."""
+    lines = _features(comp, train, test)
+    if lines and lines[-1].endswith("# text"):
+        return lines, "texts"
+    return lines, "images" if PIXELS.splitlines()[0] in lines else "tables"
+
+
+def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
+    """
+    Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as indicators; without
+    such columns, the images that they name, or their text. If rows lack numbers, the column's median is filled in: three of five
+    programs of a small model ended at them.
+    """
+    no_features = {comp.group_column, *comp.target_columns}
+    shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
+    if comp.id_column in shared and not _is_prose(train[comp.id_column]):
+        shared.remove(comp.id_column)
+    texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
+    categories = [name for name in texts if _is_category(train[name], test[name])]
+    if not shared or texts == shared != categories:
+        return _images(comp, train, test) or _texts(texts)
+    used = [name for name in shared if name not in texts or name in categories]
+    others = [name for name in map(str, test.columns) if name not in used]
+    if len(used) <= MOST_NAMES:
+        chosen = f"[{listed(used)}]"
+    elif len(others) == 1:
+        chosen = f"[name for name in test.columns if name != {quoted(others[0])}]"
+    elif len(others) <= MOST_NAMES // 2:
+        chosen = f"[name for name in test.columns if name not in ({listed(others)})]"
+    else:
+        numbers = list(test[others].select_dtypes("number").columns)
+        ignore = ', errors="ignore"' if len(test) == ROWS_SEARCHED else ""  # later rows may hold texts
+        dropped = f".drop([{listed(numbers)}]{ignore})" if numbers else ""
+        chosen = f'list(test.select_dtypes("number").columns{dropped})'
+        categories = []
+    left_out = [name for name in texts if name not in categories]
+    note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
+    numeric = [name for name in used if name not in texts]
+    lacks_values = any(table[numeric].isna().any(axis=None) for table in (train, test))
+    lines = [f"features = {chosen}{note}"]
+    if not categories and not lacks_values:
+        return [*lines, "X_train, X_test = train[features], test[features]"]
+    both = "pd.concat([train, test])[features]"
+    lines.append(f"X = pd.get_dummies({both})" if categories else f"X = {both}")
+    if lacks_values:
+        lines.append("X = X.fillna(X.median(numeric_only=True))")
+    return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"]
+
+
+def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
+    """Defines `X_train` and `X_test` by small versions of the images that a column of both tables names."""
+    endings = "", *IMAGES, *map(str.upper, IMAGES)
+    folders = ["", *_folders(comp.public_dir)]
+    paths = [f"{folder}{{name}}{ending}" for folder in folders for ending in endings]
+    padded = [path for folder in folders for path in _with_zeros(comp.public_dir, folder)]
+
+    def are_at(path: str, values: pd.Series) -> bool:
+        files = (comp.public_dir / path.format(name=value) for value in values)
+        # `isfile`, unlike a path's method, takes texts that are too long for a name
+        return all(file.suffix.lower() in IMAGES and isfile(file) for file in files)
+
+    def place(values: pd.Series) -> str | None:
+        """How a program writes the path of an image. A folder may hold those of one class, so more than one are looked up."""
+        every = paths + padded if values.dtype.kind in "iu" else paths
+        return next((path for path in every if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
+
+    for name in test.columns.intersection(train.columns):
+        places = [place(table[name]) for table in (train, test)]
+        if all(places):
+            return ["", *PIXELS.splitlines(), ""] + [
+                f"X_{part} = np.stack([pixels(f{quoted(f'input/{path}')}) for name in {part}[{quoted(name)}]])"
+                for part, path in zip(("train", "test"), places, strict=True)
+            ]
+    return []
+
+
+def _with_zeros(public_dir: Path, folder: str) -> list[str]:
+    """How the images of a folder are named by numbers with leading zeros, such as 0001.png, which pandas reads as 1."""
+    with scandir(public_dir / folder) as entries:
+        images = (Path(entry.name) for entry in entries if entry.name.lower().endswith(IMAGES))
+        image = next(images, Path())
+    is_number = image.stem.isascii() and image.stem.isdecimal()
+    return [f"{folder}{{name:0{len(image.stem)}}}{image.suffix}"] if is_number else []
+
+
+def _folders(folder: Path, depth: int = 2) -> list[str]:
+    """The folders in a folder, down to a depth, such as `images/` and `images/train/`."""
+    with scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir() and re.fullmatch(r"[\w .-]+", entry.name))
+    return [
+        f"{name}/{below}"
+        for name in names
+        for below in ("", *(_folders(folder / name, depth - 1) if depth > 1 else ()))
+    ]
+
+
+def _is_category(train: pd.Series, test: pd.Series) -> bool:
+    """Whether the values of a column of texts repeat, in the rows to predict, too: dates of sorted tables do not."""
+    return train.astype(str).nunique() <= min(MOST_CATEGORIES, len(train) / 2) and test.isin(train).mean() > 0.5
+
+
+def _texts(names: list[str]) -> list[str]:
+    if len(names) == 1:
+        return [f"X_train, X_test = train[{quoted(names[0])}], test[{quoted(names[0])}]  # text"]
+    if not 1 < len(names) <= MOST_NAMES:
+        return []
+    joined = f'table[[{listed(names)}]].fillna("").astype(str).agg(" ".join, axis=1)'
+    return [f"X_train, X_test = ({joined} for table in (train, test))  # text"]
+
+
+def _is_prose(column: pd.Series) -> bool:
+    """Whether most values have several words. Then an id column may be the text to learn from."""
+    return is_text(column) and bool(column.astype(str).str.contains(r"\S\s+\S").mean() > 0.5)
+
+
+def quoted(name: str) -> str:
+    return json.dumps(name, ensure_ascii=False)
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(map(quoted, names))

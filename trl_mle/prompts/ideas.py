@@ -1,0 +1,135 @@
+"""Ideas of what a program may fit, so that the programs of a policy differ: default ones, or those of a file."""
+
+import random
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trl_mle.competitions import Competition
+from trl_mle.competitions.metrics import Takes
+from trl_mle.prompts.features import what_it_reads
+
+
+DEFAULT = Path(__file__).with_name("ideas.yaml")
+
+
+@dataclass(frozen=True)
+class Idea:
+    """
+    What a program is asked to fit. Where the answer is begun, the idea stands in the begun program; otherwise, it is the last sentence
+    of the prompt.
+
+    Args:
+        fit (`str`):
+            A model, such as `"SVC(probability=True)"`, or a phrase that fits after "Fit".
+        imports (`str`, *optional*):
+            The lines of Python that import it. The begun program ends with them, and a program that was begun otherwise fails more
+            often at its imports: docs/ideas.md.
+        features (`str`, *optional*), code (`str`, *optional*):
+            The features that it is fitted to, if not those of the begun program, and the lines that make them of `X_train` and `X_test`.
+        one_output (`bool`, *optional*, defaults to `False`):
+            Whether it predicts one column only.
+    """
+
+    fit: str
+    imports: str = ""
+    features: str = ""
+    code: str = ""
+    one_output: bool = False
+
+    @property
+    def name(self) -> str:
+        """What logs and reports call it."""
+        return f"{self.fit} on {self.features}" if self.features else self.fit
+
+    def for_columns(self, count: int) -> "Idea":
+        """The same for this many columns to predict."""
+        if count == 1 or not self.one_output:
+            return self
+        imports = f"{self.imports}\nfrom sklearn.multioutput import MultiOutputRegressor".lstrip("\n")
+        return replace(self, fit=f"MultiOutputRegressor({self.fit})", imports=imports, one_output=False)
+
+
+class Ideas:
+    """
+    The ideas of a run, which take turns.
+
+    Args:
+        source (`str`, *optional*):
+            `"default"` for general ones, by what a competition's programs predict and read (`ideas.yaml`, beside this file), the path
+            of a YAML file of one's own, or `None` or `"none"` for no ideas. Such a file lists phrases, such as `"a forest of deep
+            trees"`, or the fields of an [`Idea`], where `imports` is called `import`.
+        seed (`int`, *optional*, defaults to `0`):
+            Seed of their order.
+
+    Raises:
+        `ValueError`: The file does not list ideas.
+        `OSError`: The file cannot be read.
+    """
+
+    def __init__(self, source: str | None = None, seed: int = 0):
+        self.source, self.seed = source or "none", seed
+        self.own = _read(self.source) if self.source not in ("none", "default") else None
+
+    def __bool__(self) -> bool:
+        return self.source != "none"
+
+    def of(self, comp: Competition) -> list[Idea]:
+        """The ideas for a competition; there are no default ones for predicting texts."""
+        if self.own is not None or not self:
+            return self.own or []
+        takes = comp.scoring.takes
+        if takes is Takes.TEXTS:
+            return []
+        default, reads = _default(), what_it_reads(comp)
+        found: list[Idea] = default["numbers" if takes is Takes.NUMBERS else "classes"][
+            "texts" if reads == "texts" else "tables"
+        ]
+        if reads == "images":  # thousands of pixels
+            found = [replace(idea, **default["images"]) for idea in found]
+        return list(dict.fromkeys(idea.for_columns(len(comp.target_columns)) for idea in found))
+
+    def turn(self, comp: Competition, number: int) -> Idea | None:
+        """
+        The idea for the `number`-th program, or group of programs, of a competition: in rounds, each in an order of its own, so that
+        every idea comes once before any comes twice.
+        """
+        ideas = self.of(comp)
+        if not ideas:
+            return None
+        turn, place = divmod(number, len(ideas))
+        return random.Random(f"{self.seed} {comp.id} {turn}").sample(ideas, len(ideas))[place]
+
+
+@cache
+def _default() -> dict[str, Any]:
+    content = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
+    return {
+        "images": content["images"],
+        **{
+            kind: {reads: [_idea(entry) for entry in entries] for reads, entries in content[kind].items()}
+            for kind in ("numbers", "classes")
+        },
+    }
+
+
+def _idea(entry: Any) -> Idea:
+    if isinstance(entry, str):
+        return Idea(entry)
+    return Idea(**{"imports" if name == "import" else name: value for name, value in entry.items()})
+
+
+def _read(path: str) -> list[Idea]:
+    try:
+        entries = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        ideas = [_idea(entry) for entry in entries] if isinstance(entries, list) else []
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"ideas: {path} must list ideas, each a phrase, or a mapping with fit, import, features, code: {error}"
+        ) from error
+    if not ideas:
+        raise ValueError(f"ideas: {path} must be a YAML list of ideas, such as `- a forest of deep trees`")
+    return ideas
