@@ -51,7 +51,7 @@ def measure(harness: Harness) -> list[dict[str, Any]]:
     """A line for each program: from scratch, and from a prompt that shows one of those."""
     competition, log = harness.competition, harness.log
     scratch = [Sample(competition.id, "scratch", i) for i in range(SAMPLES)]
-    harness.write(scratch, [harness.scratch_prompt()] * SAMPLES, "scratch")
+    harness.write(scratch, [harness.scratch_prompt(0)] * SAMPLES, "scratch")
     parents = harness.execute(scratch)
     shown = [i for i, parent in enumerate(parents) if parent.source is not None]
     better = [Sample(competition.id, "improve", i) for i in shown]

@@ -126,7 +126,7 @@ def asked(
         if policy is not None:
             for start in range(0, len(samples), harness.batch_size):
                 batch = samples[start : start + harness.batch_size]
-                harness.write(batch, [harness.scratch_prompt()] * len(batch), "scratch")
+                harness.write(batch, [harness.scratch_prompt(sample.index) for sample in batch], "scratch")
         if executed:
             harness.execute([sample for sample in samples if sample in log.written])
     done = [sample for sample in log.written if sample in log.evaluations]

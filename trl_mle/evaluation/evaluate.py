@@ -20,7 +20,7 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness, check_seed
-from trl_mle.evaluation.policies import Policy, begins_program, check_policy, completion_length, load_policy
+from trl_mle.evaluation.policies import Policy, begins_program, check_policy, completion_length, ideas_of, load_policy
 from trl_mle.evaluation.result_tables import (
     K,
     best_of_k_point,
@@ -37,7 +37,7 @@ from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
-from trl_mle.prompts import keep_packages
+from trl_mle.prompts import Ideas, keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
 from trl_mle.solutions import BestSolutions, open_results
@@ -96,6 +96,14 @@ class EvaluationArguments(ExecutorArguments):
         },
     )
 
+    ideas: str | None = field(
+        default=None,
+        metadata={
+            "help": "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to the value of a "
+            "policy's training, or none."
+        },
+    )
+
     def __post_init__(self) -> None:
         if not self.policies + self.tree_policies:
             raise ValueError("--policies: name at least one policy")
@@ -129,10 +137,10 @@ class EvaluationArguments(ExecutorArguments):
         if unfit := {"", ".", ".."} & files:
             raise ValueError(f"--names: {min(unfit)!r} is not a valid file name")
 
-    def settings(self, policy: Policy, tree: bool, begin_program: bool) -> dict[str, Any]:
+    def settings(self, policy: Policy, tree: bool, begin_program: bool, ideas: Ideas) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "holdout")
-        known = {"policy": policy.identity, "tree": tree, "begin_program": begin_program}
+        known = {"policy": policy.identity, "tree": tree, "begin_program": begin_program, "ideas": ideas.identity}
         return known | {name: getattr(self, name) for name in (*names, *OF_A_PROGRAM)}
 
 
@@ -196,7 +204,10 @@ def run(args: EvaluationArguments) -> None:
         contents = {competition.id: content_digest(competition) for competition in competitions}
         for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
             policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
-            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree, begin), contents)
+            ideas = Ideas(ideas_of(policy_name, args.ideas), args.seed)
+            log = SampleLog(
+                output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree, begin, ideas), contents
+            )
             best_solutions = output_dir / "best_solutions" / file_name(name)
             if best_solutions.exists() and not log.written:  # its log was removed
                 raise ValueError(
@@ -208,6 +219,7 @@ def run(args: EvaluationArguments) -> None:
             for competition in competitions:
                 harness = Harness(
                     policy, competition, reward, log, length, args.max_prompt_length, limits, args.seed, args.batch_size, begin,
+                    ideas,
                 )  # fmt: skip
                 row, evaluations = measure(args, name, harness, tree)
                 rows.append(row)

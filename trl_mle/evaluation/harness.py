@@ -11,7 +11,7 @@ from trl_mle.competitions import Competition
 from trl_mle.evaluation.policies import Policy, Prompt
 from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.execution import Limits
-from trl_mle.prompts import improve_prompt, scratch_prompt
+from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, cut_middle
 from trl_mle.showing import PlainConsole, terminal_line
 
@@ -65,6 +65,8 @@ class Harness:
             Programs that are sampled, and then executed, at a time.
         begin_program (`bool`, *optional*, defaults to `True`):
             Whether prompts begin the answer, see [`~trl_mle.prompts.scratch_prompt`].
+        ideas ([`~trl_mle.prompts.Ideas`], *optional*):
+            What programs from scratch are asked to fit, in turn.
     """
 
     policy: Policy
@@ -77,10 +79,12 @@ class Harness:
     seed: int
     batch_size: int = 64
     begin_program: bool = True
+    ideas: Ideas | None = None
 
-    def scratch_prompt(self) -> Prompt:
-        """The prompt for a program from scratch."""
-        return scratch_prompt(self.competition, self.limits, begin_program=self.begin_program)
+    def scratch_prompt(self, index: int) -> Prompt:
+        """The prompt for a program from scratch, which asks for the idea whose turn is at this index."""
+        idea = self.ideas.turn(self.competition, index) if self.ideas else None
+        return scratch_prompt(self.competition, self.limits, begin_program=self.begin_program, idea=idea)
 
     def improve_prompt(self, evaluation: Evaluation, failed: bool = False) -> Prompt:
         """

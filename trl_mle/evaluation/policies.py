@@ -64,6 +64,11 @@ def begins_program(name: str, asked: bool | None) -> bool:
     return bool(_trained_with(name).get("begin_program", True) if asked is None else asked)
 
 
+def ideas_of(name: str, asked: str | None) -> str:
+    """The source of ideas for a policy's prompts: as asked for, or else as in its training, or else none."""
+    return str(_trained_with(name).get("ideas", "none") if asked is None else asked)
+
+
 def completion_length(names: Sequence[str]) -> int:
     """Length limit of completions, in tokens: the largest of the policies' trainings, or else 1024."""
     lengths = [_trained_with(name).get("max_completion_length") for name in names]

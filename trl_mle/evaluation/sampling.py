@@ -71,12 +71,12 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     Raises:
         [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has not answered all of a batch.
     """
-    prompt, began_s = harness.scratch_prompt(), monotonic()
+    began_s = monotonic()
     evaluations: list[Evaluation] = []
     for start in range(0, num_samples, harness.batch_size):
         batch = range(start, min(start + harness.batch_size, num_samples))
         samples = [Sample(harness.competition.id, "scratch", i) for i in batch]
-        harness.write(samples, [prompt] * len(samples), "scratch")
+        harness.write(samples, [harness.scratch_prompt(i) for i in batch], "scratch")
         evaluations += harness.execute(samples)
         if len(evaluations) < num_samples and monotonic() - began_s > SAID_EVERY_S:
             began_s, valid = monotonic(), sum(evaluation.valid for evaluation in evaluations)

@@ -128,10 +128,10 @@ def _write(
         ]
         parents = [steps[i][1] for i in chosen]
         prompts = [
-            harness.scratch_prompt()
+            harness.scratch_prompt(samples[i].index)
             if parent is None
             else harness.improve_prompt(found[parent], failed=step == "debug")
-            for parent in parents
+            for i, parent in zip(chosen, parents, strict=True)
         ]
         try:
             harness.write(

@@ -100,7 +100,7 @@ def search_tree(harness: Harness, num_samples: int) -> list[Node]:
         step, parent = next_step(nodes, competition.higher_is_better, random.Random(f"{harness.seed}-{i}"))
         if sample not in log.written:
             if parent is None:
-                prompt = harness.scratch_prompt()
+                prompt = harness.scratch_prompt(i)
             else:
                 prompt = harness.improve_prompt(nodes[parent].evaluation, failed=step == "debug")
             harness.write([sample], [ask_to_validate(prompt)], step, [parent])

@@ -73,24 +73,23 @@ class Ideas:
     def __init__(self, source: str | None = None, seed: int = 0):
         self.source, self.seed = source or "none", seed
         self.own = _read(self.source) if self.source not in ("none", "default") else None
+        self._default: dict[str, list[Idea]] = {}  # by competition, whose tables are read once
 
     def __bool__(self) -> bool:
         return self.source != "none"
+
+    @property
+    def identity(self) -> str | list[str]:
+        """Identifies the ideas in the settings of a log."""
+        return self.source if self.own is None else [repr(idea) for idea in self.own]
 
     def of(self, comp: Competition) -> list[Idea]:
         """The ideas for a competition; there are no default ones for predicting texts."""
         if self.own is not None or not self:
             return self.own or []
-        takes = comp.scoring.takes
-        if takes is Takes.TEXTS:
-            return []
-        default, reads = _default(), what_it_reads(comp)
-        found: list[Idea] = default["numbers" if takes is Takes.NUMBERS else "classes"][
-            "texts" if reads == "texts" else "tables"
-        ]
-        if reads == "images":  # thousands of pixels
-            found = [replace(idea, **default["images"]) for idea in found]
-        return list(dict.fromkeys(idea.for_columns(len(comp.target_columns)) for idea in found))
+        if comp.id not in self._default:
+            self._default[comp.id] = [] if comp.scoring.takes is Takes.TEXTS else _default_for(comp)
+        return self._default[comp.id]
 
     def turn(self, comp: Competition, number: int) -> Idea | None:
         """
@@ -102,6 +101,15 @@ class Ideas:
             return None
         turn, place = divmod(number, len(ideas))
         return random.Random(f"{self.seed} {comp.id} {turn}").sample(ideas, len(ideas))[place]
+
+
+def _default_for(comp: Competition) -> list[Idea]:
+    default, reads = _default(), what_it_reads(comp)
+    kind = "numbers" if comp.scoring.takes is Takes.NUMBERS else "classes"
+    found: list[Idea] = default[kind]["texts" if reads == "texts" else "tables"]
+    if reads == "images":  # thousands of pixels
+        found = [replace(idea, **default["images"]) for idea in found]
+    return list(dict.fromkeys(idea.for_columns(len(comp.target_columns)) for idea in found))
 
 
 @cache

@@ -1,11 +1,14 @@
 """The prompts of a dataset, each made when its row is read."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from copy import deepcopy
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions import TaskSet
+from trl_mle.prompts.ideas import Idea, Ideas
 
 
 if TYPE_CHECKING:
@@ -17,34 +20,46 @@ Prompt = list[dict[str, str]]
 
 class PromptsWhenRead:
     """
-    A transform of a dataset with the column `competition`: adds the column `prompt`. A competition is loaded when a row that
-    names it is read. It pickles as its arguments, for data loaders in other processes.
+    A transform of a dataset with the column `competition`: adds the column `prompt` and, with ideas, `idea`, the name of the one that
+    the row asks for; the column `turn` then counts the rows of a competition. A competition is loaded when a row that names it is read. It pickles as its arguments, for data loaders in other processes.
 
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`]):
             Those that the rows name.
-        make (`Callable[[Competition], Prompt]`):
-            Makes the prompt of one; it must pickle, too.
+        make (`Callable[..., Prompt]`):
+            Makes the prompt of one, with ideas for the argument `idea`; it must pickle, too.
+        ideas ([`~trl_mle.prompts.Ideas`], *optional*):
+            What rows ask for, in turn.
     """
 
-    def __init__(self, competitions: TaskSet, make: Callable[[Competition], Prompt]):
-        self._arguments = competitions, make
-        self._of = lru_cache(maxsize=1024)(self._made)
+    def __init__(self, competitions: TaskSet, make: Callable[..., Prompt], ideas: Ideas | None = None):
+        self._arguments = self._competitions, self._make, self._ideas = competitions, make, ideas or None
+        self._prompt = lru_cache(maxsize=1024)(self._made)
 
     def __reduce__(self) -> tuple:
         return type(self), self._arguments
 
     def __call__(self, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
-        return {"prompt": [deepcopy(self._of(name)) for name in rows["competition"]], **rows}
+        names = rows["competition"]
+        if not self._ideas:
+            return {"prompt": [deepcopy(self._prompt(name, None)) for name in names], **rows}
+        ideas = [
+            self._ideas.turn(self._competitions[name], turn) for name, turn in zip(names, rows["turn"], strict=True)
+        ]
+        prompts = [deepcopy(self._prompt(name, idea)) for name, idea in zip(names, ideas, strict=True)]
+        return {"prompt": prompts, "idea": [None if idea is None else idea.name for idea in ideas], **rows}
 
-    def _made(self, name: str) -> Prompt:
-        competitions, make = self._arguments
-        competition = competitions[name]
-        with competitions.blaming(name):
-            return make(competition)
+    def _made(self, name: str, idea: Idea | None) -> Prompt:
+        competition = self._competitions[name]
+        with self._competitions.blaming(name):
+            return self._make(competition) if idea is None else self._make(competition, idea=idea)
 
     def dataset(self, names: list[str]) -> "Dataset":
         """The dataset whose rows name these competitions."""
         from datasets import Dataset  # here, because it takes half a second
 
-        return Dataset.from_dict({"competition": names}).with_transform(self)
+        columns: dict[str, list[Any]] = {"competition": names}
+        if self._ideas:
+            counts: defaultdict[str, count[int]] = defaultdict(count)
+            columns["turn"] = [next(counts[name]) for name in names]
+        return Dataset.from_dict(columns).with_transform(self)

@@ -11,7 +11,7 @@ from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness, NoAnswerError, check_seed
-from trl_mle.evaluation.policies import begins_program, check_policy, load_policy
+from trl_mle.evaluation.policies import begins_program, check_policy, ideas_of, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.evaluation.submission_search import (
@@ -27,7 +27,7 @@ from trl_mle.evaluation.submission_search import (
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.prompts import keep_packages
+from trl_mle.prompts import Ideas, keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name
@@ -78,6 +78,14 @@ class SolveArguments(ExecutorArguments):
         },
     )
 
+    ideas: str | None = field(
+        default=None,
+        metadata={
+            "help": "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to the value of a "
+            "policy's training, or none."
+        },
+    )
+
     def __post_init__(self) -> None:
         self.budget_s = seconds_of(self.budget)
         for name in ("keep", "batch_size", "max_prompt_length", "max_completion_length"):
@@ -120,10 +128,12 @@ def solve(args: SolveArguments) -> Path:
         policies = list(map(load_policy, args.policy))
         names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", *OF_A_PROGRAM)
         begins = [begins_program(name, args.begin_program) for name in args.policy]
+        ideas = [Ideas(ideas_of(name, args.ideas), args.seed) for name in args.policy]
         settings = {
             "policy": [policy.identity for policy in policies],
             "competition": content_digest(competition),
             "begin_program": begins,
+            "ideas": [item.identity for item in ideas],
         }
         log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
         results = open_results(args.reuse_results, folder)
@@ -131,9 +141,9 @@ def solve(args: SolveArguments) -> Path:
         harnesses = [
             Harness(
                 policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
-                args.batch_size, begin,
+                args.batch_size, begin, own,
             )
-            for policy, begin in zip(policies, begins, strict=True)
+            for policy, begin, own in zip(policies, begins, ideas, strict=True)
         ]  # fmt: skip
         console = PlainConsole(stderr=True)
         chosen: list[tuple[Evaluation, bytes]] = []

@@ -25,7 +25,7 @@ from trl_mle.evaluation.sampling import judged, reported_score, sample_programs,
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.prompts import keep_packages
+from trl_mle.prompts import Ideas, keep_packages
 from trl_mle.report.training_run import TrainingRun, has_ended, percent, read_run
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT, read_arguments
@@ -34,7 +34,7 @@ from trl_mle.showing import PlainConsole, metric_name, number, terminal_line
 
 logger = logging.getLogger(__name__)
 
-OF_AN_ANSWER = ("begin_program", "max_prompt_length", "max_completion_length")
+OF_AN_ANSWER = ("begin_program", "ideas", "max_prompt_length", "max_completion_length")
 
 
 @dataclass
@@ -155,7 +155,7 @@ def worth(args: WorthArguments) -> None:
             return [
                 Harness(
                     policy, competition, reward, log, arguments["max_completion_length"], arguments["max_prompt_length"], limits,
-                    args.seed, args.batch_size, arguments["begin_program"],
+                    args.seed, args.batch_size, arguments["begin_program"], Ideas(arguments["ideas"], args.seed),
                 )
                 for competition in competitions
             ]  # fmt: skip

@@ -32,6 +32,8 @@ class Solution:
             Training step, from 1, at which it was found.
         parent_id (`str`, *optional*):
             The solution that it improves; `None` if it was written from scratch.
+        idea (`str`, *optional*):
+            The idea that it, or the solution that it improves, was asked for.
     """
 
     competition: str
@@ -40,6 +42,7 @@ class Solution:
     score: float | None
     step: int
     parent_id: str | None = None
+    idea: str | None = None
 
     @cached_property
     def id(self) -> str:

@@ -25,6 +25,7 @@ class Judged:
     prompt_kind: str  # `"scratch"`, `"improve"`, or what a part calls it
     parent_id: str | None  # the solution that the prompt shows
     parent_score: float | None
+    idea: str | None  # the name of what the prompt asks to fit
     evaluation: Evaluation  # with a bounded output
     weight: float | None = None  # of its advantage; `None` if it is not trained on
 
@@ -49,6 +50,7 @@ def judge(
             prompt_kind=row["prompt_kind"],
             parent_id=row["parent_id"],
             parent_score=row["parent_score"],
+            idea=row.get("idea"),
             evaluation=evaluation.shortened(),
         )
         for row, evaluation in zip(inputs, evaluations, strict=True)

@@ -78,6 +78,10 @@ class MLEGRPOConfig(GRPOConfig):
         begin_program (`bool`, *optional*, defaults to `True`):
             Whether the first lines of a program begin each answer: a small model then goes on with it. With `False`, prompts ask
             for a short plan and a program, as in the paper; for models that think, and for policies that were taught to.
+        ideas (`str`, *optional*, defaults to `"none"`):
+            What prompts from scratch ask a program to fit, a group at a time, in turn: `"default"` for general ideas by what a
+            competition's programs predict and read, the path of a YAML file, or `"none"`. See [`~trl_mle.prompts.Ideas`]. Only
+            where the trainer makes the dataset.
 
         > Parameters that control where programs are spent
 
@@ -173,6 +177,10 @@ class MLEGRPOConfig(GRPOConfig):
     )
     begin_program: bool = field(
         default=True, metadata={"help": "Whether the first lines of a program begin each answer, instead of a plan."}
+    )
+    ideas: str = field(
+        default="none",
+        metadata={"help": "Ideas that prompts ask for in turn: `none`, `default`, or a YAML file that lists them."},
     )
     skip_zero_signal: int = field(
         default=0, metadata={"help": "Most generations of a step that replace groups whose advantages are all 0."}

@@ -369,7 +369,8 @@ class MLEGRPOTrainer(
         step.judged = everyone[local]
         self._log_completion_extra("duration_weight", weights[local].tolist())
         asynchronous = ("rollout_id", "staleness") if self.args.async_rollouts else ()
-        for name in ("prompt_kind", "parent_id", *asynchronous):
+        ideas = ("idea",) if self.args.ideas != "none" else ()
+        for name in ("prompt_kind", "parent_id", *ideas, *asynchronous):
             self._log_completion_extra(name, [row.get(name) for row in inputs])
         executed = everyone + step.skipped
         by_kind = self.solution_prompts.shows_solutions

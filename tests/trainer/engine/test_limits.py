@@ -51,7 +51,7 @@ def test_prompts_state_the_executors_limits(program_model, tmp_path):
     )
     assert "pillow, torch.\n" in improve[0]["content"]
     harness = Harness(None, wine, reward, None, 8, 1024, reward.executor.limits, seed=0)
-    assert harness.scratch_prompt() == scratch  # training and evaluation use the same prompt
+    assert harness.scratch_prompt(0) == scratch  # training and evaluation use the same prompt
 
     trainer.train()
     trainer.create_model_card()

@@ -10,7 +10,7 @@ from datasets import Dataset
 
 from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
-from trl_mle.prompts import PromptsWhenRead, scratch_prompt
+from trl_mle.prompts import Ideas, PromptsWhenRead, scratch_prompt
 from trl_mle.trainer.judged import Row
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
@@ -21,7 +21,7 @@ logger = get_logger(__name__)  # for the main process
 def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> Dataset:
     """
     Builds a dataset of prompts from scratch (see [`scratch_prompt`]) with the columns `prompt` and `competition`, in the
-    order of a [`rotation`].
+    order of a [`rotation`], and with `args.ideas` the column `idea`, which take turns.
 
     Prompts are repeated, because TRL's sampler drops an incomplete generation batch. With `max_steps`, all steps are in one
     epoch, so that no round repeats another's order. Otherwise, an epoch is the shortest one that has every competition
@@ -52,7 +52,8 @@ def few_rows(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> list
 
 
 def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> PromptsWhenRead:
-    return PromptsWhenRead(competitions, partial(scratch_prompt, limits=limits, begin_program=args.begin_program))
+    make = partial(scratch_prompt, limits=limits, begin_program=args.begin_program)
+    return PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed))
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:

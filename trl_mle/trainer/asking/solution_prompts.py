@@ -134,7 +134,7 @@ class SolutionPrompts(Part):
         score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
         if name is None or name not in self.competitions or evaluation.source is None or score is None:
             return None
-        return Solution(name, evaluation.source, evaluation.output, score, step, completion.parent_id)
+        return Solution(name, evaluation.source, evaluation.output, score, step, completion.parent_id, completion.idea)
 
     def metrics(self) -> dict[str, float]:
         if not self.shows_solutions:
@@ -160,4 +160,4 @@ class SolutionPrompts(Part):
 
 
 def _parent_columns(parent: Solution) -> Row:
-    return {"prompt_kind": "improve", "parent_id": parent.id, "parent_score": parent.score}
+    return {"prompt_kind": "improve", "parent_id": parent.id, "parent_score": parent.score, "idea": parent.idea}
