@@ -85,6 +85,9 @@ class MLEGRPOConfig(GRPOConfig):
 
         > Parameters that control where programs are spent
 
+        stop_when_stale (`bool`, *optional*, defaults to `False`):
+            Whether training ends when no program has had a new score for 8 steps.
+
         skip_zero_signal (`int`, *optional*, defaults to `0`):
             Most generations of a step that replace groups whose advantages are all 0. Their
             programs count for the pool and the metrics all the same. When no more may be sampled, such groups are
@@ -181,6 +184,9 @@ class MLEGRPOConfig(GRPOConfig):
     ideas: str = field(
         default="none",
         metadata={"help": "Ideas that prompts ask for in turn: `none`, `default`, or a YAML file that lists them."},
+    )
+    stop_when_stale: bool = field(
+        default=False, metadata={"help": "Whether training ends when no program has had a new score for 8 steps."}
     )
     skip_zero_signal: int = field(
         default=0, metadata={"help": "Most generations of a step that replace groups whose advantages are all 0."}

@@ -34,6 +34,7 @@ from trl_mle.trainer.judged import SCRATCH, Row, competition_of, judge
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.part import Part, check_names, checked
 from trl_mle.trainer.program_metrics import batch_metrics
+from trl_mle.trainer.rescue import Rescue
 from trl_mle.trainer.rollouts.in_flight import NoRollouts, RolloutsInFlight, make_rollouts
 from trl_mle.trainer.rollouts.sampler import generated
 from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
@@ -170,11 +171,15 @@ class MLEGRPOTrainer(
         self.rollouts = make_rollouts(self, self.reward, self.comparison)
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
+        spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
+        self.rescue = Rescue(None if spread else self._trainable, args.stop_when_stale)
+        self.add_callback(self.rescue)
         self.parts: tuple[Part, ...] = (
             self.solution_prompts,
             self.rollouts or NoRollouts(),
             self.weighting,
             self.comparison,
+            self.rescue,
         )
 
         if self.makes_dataset:
@@ -194,6 +199,9 @@ class MLEGRPOTrainer(
         if self.environment_factories is not None and self.solution_prompts.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         self.solution_prompts.check()
+
+    def _trainable(self) -> dict[str, torch.Tensor]:
+        return {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
 
     def _check_dataset(self, dataset: Any) -> None:
         """Refuses unknown competitions, and prompts that are too long, now, not hours later; those of an environment or a

@@ -16,6 +16,7 @@ from trl import GRPOTrainer
 from trl_mle.files import write_whole
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.part import Part
+from trl_mle.trainer.rescue import Rescue
 
 
 FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in bytes
@@ -52,6 +53,7 @@ class CheckpointTrainer(GRPOTrainer):
 
     args: MLEGRPOConfig
     parts: tuple[Part, ...]
+    rescue: Rescue
 
     def _get_train_sampler(self, *args: Any, **kwargs: Any) -> EpochSampler:
         # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
@@ -81,6 +83,8 @@ class CheckpointTrainer(GRPOTrainer):
         for part in self.parts if self.args.should_save else ():
             if state := part.state_dict():
                 Path(output_dir, f"{part.name}.json").write_text(json.dumps(state), encoding="utf-8")
+        if self.args.should_save:
+            self.rescue.save_weights(Path(output_dir))
         # The Trainer writes trainer_state.json next, as the last file: a checkpoint that has it has the files of all
         # processes
         self.accelerator.wait_for_everyone()
@@ -95,6 +99,7 @@ class CheckpointTrainer(GRPOTrainer):
                 path = Path(checkpoint, f"{part.name}.json")
                 if path.is_file():  # else the checkpoint is TRL's, or of another kind of run
                     states[part.name] = json.loads(path.read_text(encoding="utf-8"))
+        self.rescue.load_weights(Path(checkpoint))
         [states] = broadcast_object_list([states])  # other machines need not see the files
         for part in self.parts:
             if part.name in states:

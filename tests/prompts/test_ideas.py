@@ -1,0 +1,129 @@
+"""Ideas of what to fit: where they come from, whose turn it is, and where prompts name them."""
+
+import ast
+import pickle
+
+import pytest
+from support.on_cpu import ON_CPU
+
+from trl_mle.competitions import TaskSet, load_competition
+from trl_mle.execution import Limits, LocalExecutor, Outcome
+from trl_mle.prompts import Idea, Ideas, scratch_prompt
+from trl_mle.prompts.opening import opening
+from trl_mle.trainer import MLEGRPOConfig
+from trl_mle.trainer.asking.dataset import scratch_dataset
+
+
+NOMAD, SPOOKY = "mirror:nomad2018-predict-transparent-conductors", "mirror:spooky-author-identification"
+KINDS = {  # what programs predict and read
+    "digits": "classes, tables",
+    NOMAD: "two numbers, tables",
+    SPOOKY: "classes, texts",
+    "mirror:us-patent-phrase-to-phrase-matching": "numbers, texts",
+    "mirror:plant-pathology-2020-fgvc7": "classes, images",
+}
+
+
+@pytest.fixture(scope="module")
+def default():
+    return Ideas("default")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_default_ideas_differ_and_begin_programs(name, default):
+    comp = load_competition(name)
+    ideas = default.of(comp)
+    assert 16 <= len(ideas) <= 24
+    assert len({idea.name for idea in ideas}) == len(ideas)
+    for idea in ideas:
+        begun = opening(comp, idea)
+        ast.parse(begun.removeprefix("```python\n"))
+        assert begun.endswith(idea.imports)
+        assert f"# Fit {idea.fit} to X_train and y_train, set submission" in begun
+        assert idea.code.strip() in begun
+
+
+def test_there_are_none_for_texts_to_predict(default):
+    assert default.turn(load_competition("mirror:tweet-sentiment-extraction"), 0) is None
+
+
+def test_one_output_is_repeated_for_several_columns(default):
+    idea = next(idea for idea in default.of(load_competition(NOMAD)) if "SVR" in idea.fit)
+    assert idea.fit == "MultiOutputRegressor(SVR(C=10))"
+    assert idea.imports == "from sklearn.svm import SVR\nfrom sklearn.multioutput import MultiOutputRegressor"
+
+
+def test_every_idea_comes_once_before_any_comes_twice(default):
+    comp = load_competition("digits")
+    ideas = default.of(comp)
+    turns = [default.turn(comp, i) for i in range(3 * len(ideas))]
+    rounds = [turns[i : i + len(ideas)] for i in range(0, len(turns), len(ideas))]
+    assert all(sorted(map(repr, part)) == sorted(map(repr, ideas)) for part in rounds)
+    assert rounds[0] != rounds[1]
+    assert turns == [pickle.loads(pickle.dumps(Ideas("default"))).turn(comp, i) for i in range(len(turns))]
+    assert turns != [Ideas("default", seed=1).turn(comp, i) for i in range(len(turns))]
+
+
+def test_a_file_of_ones_own(tmp_path):
+    path = tmp_path / "ideas.yaml"
+    path.write_text(
+        "- a forest of deep trees\n- {fit: SVC(C=3), import: from sklearn.svm import SVC}\n", encoding="utf-8"
+    )
+    comp, ideas = load_competition("digits"), Ideas(str(path))
+    forest, svc = ideas.of(comp)
+    assert (forest, svc) == (Idea("a forest of deep trees"), Idea("SVC(C=3)", "from sklearn.svm import SVC"))
+    assert opening(comp, forest).endswith("from sklearn")  # the import is the model's to write
+    assert ideas.identity != Ideas("default").identity
+
+
+@pytest.mark.parametrize("content", ["", "fit: Ridge()", "- [Ridge]", "- {model: Ridge()}", "- {fit: [", "-\n- 3"])
+def test_a_file_that_lists_none(tmp_path, content):
+    path = tmp_path / "ideas.yaml"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"ideas: {path}"):
+        Ideas(str(path))
+
+
+def test_a_plan_is_asked_for_the_idea(default):
+    comp = load_competition(SPOOKY)
+    idea = default.of(comp)[0]
+    (message,) = scratch_prompt(comp, idea=idea)
+    assert message["content"].endswith(f" Fit {idea.fit} on TF-IDF of words and pairs of words.")
+
+
+def test_a_dataset_asks_for_them_in_turn():
+    tasks = TaskSet(["digits", "wine"])
+    args = MLEGRPOConfig(
+        "out", **ON_CPU, max_steps=4, per_device_train_batch_size=8, num_generations=4, ideas="default"
+    )
+    rows = list(scratch_dataset(tasks, Limits(), args))
+    ideas = Ideas("default", args.seed)
+    for name in tasks:
+        own = [row for row in rows if row["competition"] == name]
+        assert [row["idea"] for row in own] == [ideas.turn(tasks[name], i).name for i in range(len(own))]
+        assert len({row["prompt"][-1]["content"] for row in own}) == len(own) == 4
+
+
+ANSWERS = {
+    "digits": "submission[targets] = model.predict_proba(X_test)",
+    NOMAD: "submission[targets] = model.predict(X_test)",
+    SPOOKY: "submission[targets] = model.predict_proba(X_test)",
+    "mirror:us-patent-phrase-to-phrase-matching": 'submission["score"] = model.predict(X_test)',
+    "mirror:plant-pathology-2020-fgvc7": "submission[targets] = model.predict_proba(X_test)",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ANSWERS)
+def test_every_default_idea_can_be_followed(name, default):
+    """A program that does what the begun one says is valid."""
+    comp = load_competition(name)
+    ideas = [idea for idea in default.of(comp) if not idea.fit.startswith("the mean")]  # a phrase
+    rest = f'model.fit(X_train, y_train)\n{ANSWERS[name]}\nsubmission.to_csv("submission.csv", index=False)\n'
+    programs = [f"{opening(comp, idea).removeprefix('```python')}\nmodel = {idea.fit}\n{rest}" for idea in ideas]
+    with LocalExecutor(timeout_s=120, memory_mb=4096) as executor:
+        results = executor.run_many([(program, comp) for program in programs])
+    for idea, result in zip(ideas, results, strict=True):
+        assert result.outcome is Outcome.OK, (idea.name, result.stderr[-300:])
+        assert comp.grade(result.submission).valid, idea.name
+        assert result.duration_s < 60, idea.name

@@ -1,0 +1,86 @@
+"""A run whose valid programs vanish goes back, and one that finds nothing new says so."""
+
+import pytest
+import torch
+from support.toy_trainer import make_trainer
+from transformers import TrainerCallback
+
+
+LOST_AFTER, STEPS = 4, 9  # steps
+
+
+class Outcomes:
+    """A reward function whose programs are valid, each with a score of its own, in the first steps only."""
+
+    __name__ = "outcomes"
+
+    def __call__(self, completions, log_extra, trainer_state, **kwargs):
+        step = trainer_state.global_step
+        valid = [step < LOST_AFTER and i % 4 > 0 for i in range(len(completions))]
+        scores = [step + sum(map(ord, item[0]["content"])) % 97 / 100 for item in completions]
+        log_extra("outcome", ["ok" if item else "error" for item in valid])
+        log_extra("quality", [score if item else None for item, score in zip(valid, scores, strict=True)])
+        return [score if item else -10.0 + score / 10 for item, score in zip(valid, scores, strict=True)]
+
+
+class Weights(TrainerCallback):
+    """The weights at the beginning of each step, which sample its programs."""
+
+    def __init__(self):
+        self.of = {}
+
+    def on_step_begin(self, args, state, control, model, **kwargs):
+        self.of[state.global_step + 1] = weights_of(model)
+
+
+def weights_of(model):
+    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+
+
+def equal(one, other):
+    return all(torch.equal(one[name], other[name]) for name in one)
+
+
+def make(tiny_model, folder, **config):
+    config = {"max_steps": STEPS, "objective": "mean_rank", "beta": 0.0, "lr_scheduler_type": "constant"} | config
+    return make_trainer(tiny_model, folder, Outcomes(), rows=4 * STEPS, **config)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_model, tmp_path_factory):
+    """A whole run, with a checkpoint of each step."""
+    weights = Weights()
+    trainer = make(tiny_model, tmp_path_factory.mktemp("whole"), save_strategy="steps", save_steps=1)
+    trainer.add_callback(weights)
+    trainer.train()
+    return trainer, weights.of
+
+
+def test_goes_back_to_the_weights_that_wrote_the_best_programs(whole):
+    trainer, weights = whole
+    # Three quarters are valid up to step 4: the first three steps are as good as the next, and the first are kept. After steps 5, 6
+    # and 7, none of three steps' is: the share falls below a quarter after step 7
+    assert not equal(weights[7], weights[3])
+    assert equal(weights[8], weights[3])
+    assert not equal(weights[9], weights[3])  # training goes on
+    rates = [entry["learning_rate"] for entry in trainer.state.log_history if "learning_rate" in entry]
+    assert rates[-1] == rates[0] / 2
+    # The optimizer began anew: it has seen the steps 8 and 9
+    assert {int(state["step"]) for state in trainer.optimizer.state.values()} == {2}
+    assert [entry["mle/rescues"] for entry in trainer.state.log_history if "mle/rescues" in entry][-1] == 1
+
+
+@pytest.mark.parametrize("step", [5, 7])
+def test_resumes_exactly(tiny_model, whole, tmp_path, step):
+    trainer, _ = whole
+    again = make(tiny_model, tmp_path)
+    again.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-{step}")
+    assert again.rescue.count == 1
+    assert equal(weights_of(again.model), weights_of(trainer.model))
+
+
+def test_ends_when_nothing_is_new(tiny_model, tmp_path, caplog):
+    trainer = make(tiny_model, tmp_path, max_steps=20, stop_when_stale=True)
+    trainer.train()
+    assert trainer.state.global_step == LOST_AFTER + 8
+    assert "no new score since step 4: training ends" in caplog.text

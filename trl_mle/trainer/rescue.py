@@ -1,0 +1,144 @@
+"""Goes back to a run's best weights when its programs stop being valid, and notices when it finds nothing new."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.logging import get_logger
+from safetensors.torch import load_file, save_file
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from trl_mle.trainer.judged import Judged
+from trl_mle.trainer.part import Part
+
+
+logger = get_logger(__name__)  # for the main process
+
+WINDOW = 3  # steps
+LOST = 0.25  # of the best share of valid programs
+LEAST_VALID = 8  # valid programs of the best steps; fewer may be missing by chance
+STALE_STEPS = 8  # without a score that the run had not seen
+WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
+
+
+class Rescue(Part, TrainerCallback):
+    """
+    Keeps a run alive. If the share of valid programs in three steps falls below a quarter of the best that it was in three steps, the
+    weights that wrote the best are put back, the optimizer forgets its moments, and the learning rate is halved.
+
+    A copy of the best trainable weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP spread weights over
+    processes: there, only a warning says what to do.
+
+    Also says if no score was new for 8 steps, and then ends training if asked to.
+
+    Args:
+        weights (`Callable[[], dict[str, torch.Tensor]]`, *optional*):
+            The trainable parameters, by name; `None` if they are spread over processes.
+        stops_when_stale (`bool`):
+            Whether to end training when nothing new is found.
+    """
+
+    name = "rescue"
+
+    def __init__(self, weights: Callable[[], dict[str, torch.Tensor]] | None, stops_when_stale: bool):
+        self._weights, self._stops_when_stale = weights, stops_when_stale
+        self._best: dict[str, torch.Tensor] = {}  # the weights
+        self._best_share, self._best_step, self.count = 0.0, 0, 0
+        self._recent: list[list[int]] = []  # valid programs, and all, of the last steps
+        self._scores: dict[str, set[float]] = {}  # that were seen, of each competition
+        self._new_step = self._step = 0  # the last step with a new score, and the last one
+        self._said = False  # that there was none for long
+
+    def observe(self, completions: Sequence[Judged], step: int) -> None:
+        judged = [item for item in completions if not item.evaluation.infrastructure_failed]
+        if not judged:
+            return
+        self._step = step
+        for item in judged:
+            if item.evaluation.quality is not None:
+                seen = self._scores.setdefault(item.competition or "", set())
+                if item.evaluation.quality not in seen:
+                    seen.add(item.evaluation.quality)
+                    self._new_step, self._said = step, False
+        valid = sum(item.evaluation.quality is not None for item in judged)
+        self._recent = [*self._recent, [valid, len(judged)]][-WINDOW:]
+        if len(self._recent) == WINDOW and self._share() > self._best_share:
+            if sum(valid for valid, _ in self._recent) < LEAST_VALID:
+                return
+            self._best_share, self._best_step = self._share(), step
+            if self._weights is not None:  # before they change: those that wrote these programs
+                self._best = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
+
+    def _share(self) -> float:
+        return sum(valid for valid, _ in self._recent) / sum(count for _, count in self._recent)
+
+    def on_step_end(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        optimizer: Any = None,
+        lr_scheduler: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Puts the best weights back if the programs are lost: here, because a step's gradient is applied, and the next is not begun."""
+        if len(self._recent) == WINDOW and self._share() < LOST * self._best_share:
+            lost = (
+                f"step {state.global_step}: {self._share():.0%} of the programs of {WINDOW} steps were valid, after {self._best_share:.0%} "
+                f"up to step {self._best_step}"
+            )
+            self._recent = []
+            if self._weights is None:
+                logger.warning("%s: resume from a checkpoint of that time with half the learning_rate", lost)
+            else:
+                self._go_back(optimizer, lr_scheduler)
+                logger.warning("%s: back to the weights of that time, with half the learning rate", lost)
+        if self._new_step and self._step - self._new_step >= STALE_STEPS and not self._said:
+            self._said = True
+            ends = "training ends (stop_when_stale)" if self._stops_when_stale else "--stop_when_stale would end here"
+            logger.warning("no new score since step %d: %s", self._new_step, ends)
+            control.should_training_stop |= self._stops_when_stale
+
+    def _go_back(self, optimizer: Any, lr_scheduler: Any) -> None:
+        assert self._weights is not None
+        with torch.no_grad():
+            for name, weight in self._weights().items():
+                weight.copy_(self._best[name])
+        optimizer.state.clear()
+        for group in optimizer.param_groups:
+            group["lr"] /= 2
+        if isinstance(lr_scheduler, LambdaLR):  # it computes the rate of each step from these
+            lr_scheduler.base_lrs = [rate / 2 for rate in lr_scheduler.base_lrs]
+        self.count += 1
+
+    def metrics(self) -> dict[str, float]:
+        return {"scores": float(sum(map(len, self._scores.values()))), "rescues": float(self.count)}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "best_share": self._best_share,
+            "best_step": self._best_step,
+            "count": self.count,
+            "recent": self._recent,
+            "scores": {name: sorted(scores) for name, scores in self._scores.items()},
+            "new_step": self._new_step,
+            "step": self._step,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._best_share, self._best_step, self.count = state["best_share"], state["best_step"], state["count"]
+        self._recent = [list(pair) for pair in state["recent"]]
+        self._scores = {name: set(scores) for name, scores in state["scores"].items()}
+        self._new_step, self._step = state["new_step"], state["step"]
+
+    def save_weights(self, folder: Path) -> None:
+        """Writes the best weights into a checkpoint."""
+        if self._best:
+            save_file(self._best, folder / WEIGHTS_FILE)
+
+    def load_weights(self, folder: Path) -> None:
+        """Reads the best weights of a checkpoint."""
+        if (folder / WEIGHTS_FILE).is_file():
+            self._best = load_file(folder / WEIGHTS_FILE)
