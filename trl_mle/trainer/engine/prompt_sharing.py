@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from trl import GRPOTrainer
 
-from trl_mle.models import SharedPrompts, shared_prefill
+from trl_mle.models import SharedPrompts, check_shareable, shared_prefill
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -24,6 +24,8 @@ class SharedPromptsTrainer(GRPOTrainer):
                 "share_prompts calls the model's layers twice in a step, which DeepSpeed, FSDP and the auxiliary loss of a mixture of "
                 "experts do not support: leave it out"
             )
+        if self.args.share_prompts:
+            check_shareable(self.accelerator.unwrap_model(self.model).get_decoder())
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple:
         if not self.args.share_prompts or self.use_vllm or self.use_transformers_continuous_batching:
