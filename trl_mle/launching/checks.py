@@ -24,7 +24,7 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.reading import listed
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import executor_class
-from trl_mle.models import is_missing_folder, look_up, render_prompt
+from trl_mle.models import is_missing_folder, look_up, tokenize_prompts
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE, read_arguments
 from trl_mle.showing import for_terminal
@@ -292,7 +292,7 @@ def check_prompts(
 
 def prompt_tokens(tokenizer: Any, prompt: list[dict[str, str]]) -> int:
     """The length of a prompt in tokens, with the chat template."""
-    return len(tokenizer(render_prompt(tokenizer, prompt), add_special_tokens=False)["input_ids"])
+    return len(tokenize_prompts(tokenizer, [prompt])[0])
 
 
 def is_fsdp() -> bool:
