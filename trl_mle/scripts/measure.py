@@ -27,7 +27,7 @@ from trl_mle.models import SharedPrompts, is_bfloat16_faster, shared_prefill, to
 from trl_mle.prompts import scratch_prompt
 from trl_mle.scripts.sizes import Sizes
 from trl_mle.shipped import find_recipe
-from trl_mle.showing import terminal_line
+from trl_mle.showing import never_fail_to_print, terminal_line
 
 
 RECIPE = "quickstart-pretrained"
@@ -171,6 +171,7 @@ def check_memory(name: str, on_gpu: bool) -> None:
 
 
 if __name__ == "__main__":
+    never_fail_to_print()
     try:
         name, competition, path = sys.argv[1:]
         Measurement(name, competition).sizes().write(Path(path))
