@@ -92,9 +92,10 @@ class PlainTextTrainer(GRPOTrainer):
         # With a response template, TRL takes the end of the prompt for a part of the answer, too
         is_parsed = getattr(self._tokenizer, "response_template", None) is not None
         for prompt, completion in zip(prompts, completions, strict=True):
-            opening, text = opening_of(prompt), completion[0].get("content") or ""
-            if opening and not (is_parsed and text.startswith(opening.rstrip())):
-                completion[0]["content"] = opening + text
+            if opening := opening_of(prompt):  # otherwise the completion may be a text, like its prompt
+                text = completion[0].get("content") or ""
+                if not (is_parsed and text.startswith(opening.rstrip())):
+                    completion[0]["content"] = opening + text
         return prompt_ids, completion_ids, tool_mask, completions, *others
 
     def _calculate_rewards(self, inputs: list, prompts: list, completions: list, completion_ids_list: list) -> Any:
