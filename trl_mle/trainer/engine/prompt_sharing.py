@@ -42,9 +42,9 @@ class SharedPromptsTrainer(GRPOTrainer):
         *args: Any,
         **kwargs: Any,
     ) -> tuple:
-        if self.args.share_prompts:
-            # The prompt's last token stays with the completion, whose first token it predicts
-            length = input_ids.shape[1] - logits_to_keep - 1
+        # The prompt's last token stays with the completion, whose first token it predicts
+        length = input_ids.shape[1] - logits_to_keep - 1
+        if self.args.share_prompts and length:
             model = SharedPrompts(model, self.accelerator.unwrap_model(model).get_decoder(), length)
         inputs = input_ids, attention_mask, logits_to_keep
         return super()._get_per_token_logps_and_entropies(model, *inputs, *args, **kwargs)
