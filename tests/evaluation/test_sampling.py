@@ -160,7 +160,7 @@ def test_no_two_samples_share_a_seed():
 def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     path = tmp_path / "x.jsonl"
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if SEEDS.index(seed) % 2 else None)
-    what = rf"scripted has not answered 2 of 4 prompts: .* again to resume .*; the last error was: 429 at {SEEDS[2]}$"
+    what = rf"scripted has not answered 2 of 4 prompts; .* again to resume .*; the last error was: 429 at {SEEDS[2]}$"
     with pytest.raises(NoAnswerError, match=what):
         evaluate(half, SampleLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)

@@ -834,8 +834,7 @@ print(np.random.rand(), hash("x"), list({"a", "b", "c"}), __name__, __file__.spl
 def test_each_slot_has_its_gpu(competition):
     """This needs no GPU: a program learns which one is its own."""
     program = "import os, time; time.sleep(0.5); print(os.environ['CUDA_VISIBLE_DEVICES'])"
-    with LocalExecutor(gpus=["3", "GPU-5f"], timeout_s=20, packages=()) as executor:
-        assert executor.max_parallel == 2
+    with LocalExecutor(2, gpus=["3", "GPU-5f"], timeout_s=20, packages=()) as executor:
         results = executor.run_many([(program, competition)] * 2)
     assert sorted(result.stdout for result in results) == ["3\n", "GPU-5f\n"]
 

@@ -84,9 +84,10 @@ def test_a_run_is_resumed_with_its_own_tasks(tmp_path, monkeypatch):
     (tmp_path / "run" / "checkpoint-4").mkdir(parents=True)
     TrainerState(global_step=4).save_to_json("run/checkpoint-4/trainer_state.json")
 
-    def resume(competitions, holdout=0.5, begin_program=True, max_steps=4):
-        args = SimpleNamespace(competitions=competitions, holdout=holdout)
+    def resume(competitions, holdout=0.5, begin_program=True, max_steps=4, objective="reward", max_at_k=None):
+        args = SimpleNamespace(competitions=competitions, holdout=holdout, fail_reward=-10.0, milestone_reward=0.1)
         checkpoint, asked = "run/checkpoint-4", SimpleNamespace(begin_program=begin_program, max_steps=max_steps)
+        asked.objective, asked.max_at_k = objective, max_at_k
         check_same_run(checkpoint, args, asked, TaskSet(competitions))
 
     resume(["wine"])  # it does not say what it had
@@ -105,6 +106,17 @@ def test_a_run_is_resumed_with_its_own_tasks(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"has holdout=0\.5, not 0\.0, begin_program=True, not False: resume"):
         resume([str(tmp_path / "tasks")], 0.0, False)
     check_same_run(None, None, None, TaskSet([]))
+    (tmp_path / "run" / "arguments.json").write_text(
+        json.dumps(before | {"objective": "max_at_k", "max_at_k": 8, "fail_reward": -10.0, "milestone_reward": 0.1})
+    )
+    resume(["tasks"], objective="max_at_k", max_at_k=8)
+    resume(
+        ["tasks"], objective="max_at_k", max_at_k=None
+    )  # the configuration was refused before its default was known
+    with pytest.raises(ValueError, match=r"has objective=max_at_k, not mean_rank: resume it with the same"):
+        resume(["tasks"], objective="mean_rank")
+    with pytest.raises(ValueError, match=r"has max_at_k=8, not 4: resume it with the same"):
+        resume(["tasks"], objective="max_at_k", max_at_k=4)
     config = tmp_path / "tasks" / "houses" / "competition.yaml"
     config.write_text(f"id: houses\n{config.read_text()}")
     (tmp_path / "run" / "arguments.json").write_text(json.dumps(before | {"competitions": ["./elsewhere/houses"]}))

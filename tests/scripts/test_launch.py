@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -176,7 +177,9 @@ def test_launch_options_in_a_yaml_need_a_launcher(monkeypatch, tmp_path, capsys)
 
 @pytest.mark.slow
 def test_it_trains_in_two_processes(solution_model, tmp_path, monkeypatch, capfd):
+    """Their terminal need not know Δ."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
     monkeypatch.delenv(LAUNCHED, raising=False)
     options = {
         "config": "quickstart", "model_name_or_path": solution_model.path, "output_dir": "policy", "max_steps": 1,
@@ -185,7 +188,9 @@ def test_it_trains_in_two_processes(solution_model, tmp_path, monkeypatch, capfd
     }  # fmt: skip
     code = module.launch([str(part) for name, value in options.items() for part in (f"--{name}", value)])
     assert LAUNCHED not in os.environ
-    assert code == 0, capfd.readouterr().err[-3000:]
+    written = capfd.readouterr()
+    assert code == 0, written.err[-3000:]
+    assert re.search(r"step 1/1 .*\\u0394t", written.out)
     assert (tmp_path / "policy" / "model.safetensors").is_file()
     assert (tmp_path / "policy" / "executions" / "rank-1.jsonl").is_file()
 

@@ -1,7 +1,6 @@
 """The speed of a pretrained model on this machine, and the sizes that it can do."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,8 +57,12 @@ def test_the_recipe_takes_the_options(measurement, monkeypatch):
     assert (args.generation_batch_size, args.per_device_train_batch_size, args.max_at_k) == (8, 4, 4)
     assert args.begin_program
     check_model(args, model_args)
-    on_gpu = replace(measurement.sizes(), on_gpu=True).training_options()
-    assert on_gpu[on_gpu.index("--dtype") + 1] == "bfloat16"
+
+
+@pytest.mark.parametrize(("is_faster", "dtype"), [(False, "float32"), (True, "bfloat16")])
+def test_the_weights_have_the_type_that_the_cpu_is_faster_with(program_model, monkeypatch, is_faster, dtype):
+    monkeypatch.setattr(module, "is_bfloat16_faster", lambda: is_faster)
+    assert Measurement(str(program_model), "wine").sizes().dtype == dtype
 
 
 @pytest.mark.pretrained

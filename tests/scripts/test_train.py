@@ -244,21 +244,32 @@ def test_run_and_resume(tiny_model, tmp_path, run_script):
 
 
 def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp_path, run_script, capsys):
-    args = arguments(tiny_model, tmp_path / "policy", "--save_steps", "1")
-    run_script(*args, "--max_steps", "1", "--async_rollouts", "true")
+    """And changes nothing in its folder."""
+    folder = tmp_path / "policy"
+    args = [*arguments(tiny_model, folder, "--save_steps", "1"), "--async_rollouts", "true", "--use_peft", "true"]
+    run_script(*args, "--max_steps", "1")
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
-        run_script(*args, "--max_steps", "2", "--resume_from_checkpoint", "true")
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "train_mle.py: error: the checkpoint has rollouts that were not trained on yet: resume with async_rollouts"
-    )
-    before = (tmp_path / "policy" / "arguments.json").read_text()
-    with pytest.raises(SystemExit) as ended:
-        run_script(*args, "--max_steps", "2", "--resume_from_checkpoint", "true", "--competitions", "wine")
-    assert ended.value.code == 2
-    assert "has competitions=['digits'], not ['wine']: resume it with the same" in capsys.readouterr().err
-    assert (tmp_path / "policy" / "arguments.json").read_text() == before
+
+    def files():
+        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    before = files()
+    for changes, message in {
+        ("--async_rollouts", "false"): "the checkpoint has rollouts that were not trained on yet: resume with async",
+        ("--competitions", "wine"): "has competitions=['digits'], not ['wine']: resume it with the same",
+        ("--objective", "mean_rank"): "has objective=max_at_k, not mean_rank: resume it with the same",
+        ("--lora_alpha", "4096"): "checkpoint-1 was trained with lora_alpha=32, not 4096: resume it with the same",
+        ("--use_peft", "false"): "checkpoint-1 was trained with an adapter, and this run has none: resume it",
+    }.items():
+        with pytest.raises(SystemExit) as ended:
+            run_script(
+                *args, "--max_steps", "2", "--resume_from_checkpoint", "true", "--max_prompt_length", "3999", *changes
+            )
+        assert ended.value.code == 2
+        line = capsys.readouterr().err.splitlines()[-1]
+        assert line.startswith("train_mle.py: error: ")
+        assert message in line
+        assert files() == before, changes
 
 
 def test_a_task_that_breaks_a_run_is_named_in_one_line(tiny_model, tmp_path, run_script, capsys):

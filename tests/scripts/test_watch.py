@@ -103,6 +103,7 @@ def test_from_before_its_beginning_until_its_end(tmp_path, monkeypatch, capsys):
     ]
     monkeypatch.setattr(module.time, "sleep", lambda seconds: happenings.pop(0)())
     monkeypatch.setattr(module, "PlainConsole", lambda: PlainConsole(force_terminal=True, width=200))
+    monkeypatch.setenv("TERM", "xterm")
     assert watch(folder) == 0
     text = capsys.readouterr().out
     assert happenings == []
@@ -114,6 +115,13 @@ def test_from_before_its_beginning_until_its_end(tmp_path, monkeypatch, capsys):
     assert "step      20 of 40" in shown(folder)
     train_to(folder, 0, 16)  # anew
     assert not has_ended(folder)
+
+
+def test_a_terminal_that_cannot_be_redrawn_shows_it_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "PlainConsole", lambda: PlainConsole(force_terminal=True))
+    monkeypatch.setenv("TERM", "dumb")
+    assert watch(make_run(tmp_path / "run", finished=False, steps=1)) == 0
+    assert "none yet" in capsys.readouterr().out
 
 
 def test_another_trainers_run_has_ended_when_it_has_saved_its_state(tmp_path):
@@ -162,6 +170,7 @@ def test_an_unreadable_file_is_noted_once(tmp_path, monkeypatch, capsys):
     happenings = [lambda: None, train_to(folder, 0)]
     monkeypatch.setattr(module.time, "sleep", lambda seconds: happenings.pop(0)())
     monkeypatch.setattr(module, "PlainConsole", lambda: PlainConsole(force_terminal=True, width=200))
+    monkeypatch.setenv("TERM", "xterm")
     assert watch(folder) == 0
     assert happenings == []
     captured = capsys.readouterr()

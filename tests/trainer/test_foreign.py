@@ -35,6 +35,16 @@ def test_what_a_column_says():
     assert not evaluations_from(logged | {"valid": [False, False]}, 2)[0].valid
 
 
+def test_a_quality_is_that_of_a_valid_program():
+    """Also where neither a score nor the validity is logged."""
+    logged = {"outcome": ["ok", "ok", "error"], "quality": [0.5, None, float("nan")]}
+    for objective in ("reward", "max_at_k"):
+        found = evaluations_from(logged, 3, objective)
+        assert [(item.valid, item.quality) for item in found] == [(True, 0.5), (False, None), (False, None)]
+        found = evaluations_from(logged | {"valid": [False, True, False]}, 3, objective)
+        assert [item.valid for item in found] == [False, True, False]
+
+
 def test_columns_of_ours_are_read_as_they_were():
     """What they leave out: the reward, the reason, reports, and the scores on held-out rows."""
     found = [

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -416,3 +417,48 @@ def test_trl_attributes_have_not_moved(tiny_model, tmp_path):
     assert trainer._pending_extra_logs == {}, WHAT_TO_DO
     assert set(trainer._metrics) == {"train", "eval"}, WHAT_TO_DO
     assert trainer.environment_factories is None, WHAT_TO_DO
+    trainer.train()
+    assert "frac_reward_zero_std" in trainer.state.log_history[0], WHAT_TO_DO  # removed with other advantages
+
+
+def test_trl_notes_the_step_whose_weights_vllm_has(tiny_model, tmp_path):
+    trainer, synced = make_trainer(tiny_model, tmp_path, cls=GRPOTrainer), []
+    trainer.use_vllm, trainer._last_loaded_step = True, -1
+    trainer.vllm_generation = SimpleNamespace(
+        sync_weights=lambda: synced.append(trainer.state.global_step),
+        generate=lambda prompts, **kwargs: (None, [[1]] * len(prompts), [[[0.0]]] * len(prompts), None),
+    )
+    for trainer.state.global_step in (0, 0, 3):
+        trainer._generate_single_turn([[1]], None, {}, 1)
+        assert trainer._last_loaded_step == trainer.state.global_step, WHAT_TO_DO
+    assert synced == [0, 3], WHAT_TO_DO
+
+
+@pytest.mark.parametrize("lora", [False, True])
+def test_trl_asks_for_the_old_log_probabilities_first(tiny_model, tmp_path, lora):
+    """Before those of the reference, and keeps them in the batch: asynchronous training puts stored ones there."""
+    asked = []
+
+    class Recording(GRPOTrainer):
+        def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+            found = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+            asked.append(found[0])
+            return found
+
+    peft = LoraConfig(target_modules=["q_proj"], init_lora_weights=False) if lora else None
+    trainer = make_trainer(
+        tiny_model,
+        tmp_path,
+        cls=Recording,
+        beta=0.1,
+        steps_per_generation=2,
+        per_device_train_batch_size=4,
+        trainer_kwargs={"peft_config": peft},
+    )
+    trainer.model.train()
+    rows = [row for row in list(trainer.train_dataset)[:2] for _ in range(4)]
+    output = trainer._generate_and_score_completions(rows)
+    assert len(asked) == 2, WHAT_TO_DO
+    assert output["old_per_token_logps"] is asked[0], WHAT_TO_DO
+    assert output["ref_per_token_logps"] is asked[1], WHAT_TO_DO
+    assert torch.equal(*asked) != lora  # an adapter that was trained differs from its base

@@ -145,9 +145,9 @@ class Harness:
         self.log.add_completions(wanted, completions, started_s, step, shown)
         errors = [completion.error for completion in completions if completion.text is None]
         if errors and self.log.now() < until_s:
-            reason = f"; the last error was: {errors[-1]}" if errors[-1] else ""
             raise NoAnswerError(
-                f"{self.policy.identity} has not answered {len(errors)} of {len(completions)} prompts: it is down, slow, or refuses them as too long; run the same command again to resume ({self.log.path}){reason}"
+                f"{self.policy.identity} has not answered {len(errors)} of {len(completions)} prompts; run the same command again to "
+                f"resume ({self.log.path}); the last error was: {errors[-1] or 'unknown'}"
             )
 
     def execute(self, samples: Sequence[Sample], until_s: float = math.inf) -> list[Evaluation]:

@@ -225,8 +225,7 @@ class TransformersPolicy:
 
     def count_tokens(self, prompt: Prompt) -> int:
         """See [`Policy`]."""
-        text = models.render_prompt(self.tokenizer, prompt, self.chat_template_kwargs)
-        return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
+        return len(models.tokenize_prompts(self.tokenizer, [prompt], self.chat_template_kwargs)[0])
 
     def sample(
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf

@@ -24,7 +24,7 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.reading import listed
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import executor_class
-from trl_mle.models import is_missing_folder, look_up, render_prompt
+from trl_mle.models import is_missing_folder, look_up, tokenize_prompts
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE, read_arguments
 from trl_mle.showing import for_terminal
@@ -33,6 +33,8 @@ from trl_mle.trainer.engine.pushes import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
+# Arguments that say what is asked, and what training maximises: a resumed run has the same
+SAME = ("competitions", "holdout", "begin_program", "ideas", "objective", "max_at_k", "fail_reward", "milestone_reward")
 OVERWRITTEN = ("config.json", "adapter_config.json", "README.md")
 # Trackers whose package has the same name; the others report a missing package themselves
 TRACKERS = ("mlflow", "swanlab", "tensorboard", "trackio", "wandb")
@@ -142,8 +144,8 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
 
 def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
     """
-    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had other competitions, `holdout` or
-    `begin_program`, as far as it says. Competitions may be left out, such as broken ones.
+    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had other competitions or another one of
+    [`SAME`], as far as it says. Competitions may be left out, such as broken ones.
     """
     if checkpoint is None:
         return
@@ -154,7 +156,8 @@ def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: T
     if not (path := Path(checkpoint).parent / ARGUMENTS_FILE).is_file():
         return
     before, now = read_arguments(path), vars(script_args) | vars(args)
-    names = [name for name in ("competitions", "holdout", "begin_program") if before.get(name, now[name]) != now[name]]
+    # A default that depends on others is missing if the configuration was refused
+    names = [name for name in SAME if now[name] is not None and before.get(name, now[name]) != now[name]]
     # Other names may stand for the same competitions, such as the folder of one that is now run from elsewhere
     if "competitions" in names:
         known = {
@@ -292,7 +295,7 @@ def check_prompts(
 
 def prompt_tokens(tokenizer: Any, prompt: list[dict[str, str]]) -> int:
     """The length of a prompt in tokens, with the chat template."""
-    return len(tokenizer(render_prompt(tokenizer, prompt), add_special_tokens=False)["input_ids"])
+    return len(tokenize_prompts(tokenizer, [prompt])[0])
 
 
 def is_fsdp() -> bool:

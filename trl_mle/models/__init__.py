@@ -9,12 +9,14 @@ from trl_mle.models.lookup import is_missing_folder, look_up
 
 if TYPE_CHECKING:
     from trl_mle.models.endpoint import EndpointModel
-    from trl_mle.models.shared_prompts import SharedPrompts, shared_prefill
+    from trl_mle.models.shared_prompts import SharedPrompts, check_shareable, shared_prefill
     from trl_mle.models.transformers_model import (
         TransformersModel,
+        answer_text,
         generate,
         is_bfloat16_faster,
         render_prompt,
+        tokenize_prompts,
         weights_digest,
         without_defaults,
     )
@@ -27,12 +29,15 @@ __all__ = [
     "Prompt",
     "SharedPrompts",
     "TransformersModel",
+    "answer_text",
+    "check_shareable",
     "generate",
     "is_bfloat16_faster",
     "is_missing_folder",
     "look_up",
     "render_prompt",
     "shared_prefill",
+    "tokenize_prompts",
     "weights_digest",
     "without_defaults",
 ]
@@ -41,7 +46,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Code that only queries an endpoint or reads completions needs no torch
     if name in __all__:
-        modules = {"EndpointModel": "endpoint", "SharedPrompts": "shared_prompts", "shared_prefill": "shared_prompts"}
-        module = modules.get(name, "transformers_model")
+        shared = dict.fromkeys(("SharedPrompts", "check_shareable", "shared_prefill"), "shared_prompts")
+        module = ({"EndpointModel": "endpoint"} | shared).get(name, "transformers_model")
         return getattr(import_module(f"trl_mle.models.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -68,6 +68,7 @@ class EndpointModel:
         key = os.environ.get("OPENAI_API_KEY") or NO_KEY
         self.max_retries = max_retries
         self._options: dict[str, Any] = {"base_url": base_url, "api_key": key}
+        self._length_option = "max_tokens"  # which all servers know, except for some hosted models
         self._has_answered = False
         self._asked_again_at = 0.0
         self._last_error = ""
@@ -165,6 +166,7 @@ class EndpointModel:
         return [unanswered if task in late else task.result() for task in tasks], alive or is_cut
 
     async def _ask(self, client: Any, prompt: str | Prompt, max_tokens: int, **decoding: Any) -> Completion:
+        from openai import BadRequestError
         from openai.types.chat import ChatCompletion, ChatCompletionMessage
         from openai.types.chat.chat_completion import Choice
 
@@ -174,13 +176,20 @@ class EndpointModel:
                 "continue_final_message": True,
                 "chat_template_kwargs": NO_THOUGHTS,
             }
-        answer = await client.chat.completions.create(
-            model=self.model,
-            messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
-            max_tokens=max_tokens,
-            temperature=self.temperature,
-            **decoding,
-        )
+        option = self._length_option
+        try:
+            answer = await client.chat.completions.create(
+                model=self.model,
+                messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
+                temperature=self.temperature,
+                **{option: max_tokens},
+                **decoding,
+            )
+        except BadRequestError as error:
+            if option == "max_completion_tokens" or "max_completion_tokens" not in error.message:
+                raise
+            self._length_option = "max_completion_tokens"
+            return await self._ask(client, prompt, max_tokens, **decoding)
         # The client does not check types
         match answer:
             case ChatCompletion(choices=[Choice(message=ChatCompletionMessage(content=content)), *_], usage=usage):

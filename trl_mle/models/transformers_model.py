@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, set_seed
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
@@ -113,28 +114,28 @@ def generate(
         # Batch prompts of similar length, so that little is padded. (Sampling depends on the order, so it keeps it)
         order.sort(key=lambda i: sum(len(message["content"]) for message in conversations[i]))
     else:
-        config = _whole_distribution(tokenizer, max_tokens)
+        config = _whole_distribution(model, tokenizer, max_tokens)
         set_seed(seed)
     config.max_time = max_time_s if max_time_s < math.inf else None
     completions: dict[int, Completion] = {}
     for start in range(0, len(order), batch_size):
         chunk = order[start : start + batch_size]
-        inputs = tokenizer(
-            [render_prompt(tokenizer, conversations[i], chat_template_kwargs) for i in chunk],
-            add_special_tokens=False,
-            padding=True,
-            padding_side="left",  # most tokenizers pad on the right
-            return_tensors="pt",
-        ).to(model.device)
-        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        rows = tokenize_prompts(tokenizer, [conversations[i] for i in chunk], chat_template_kwargs)
+        ids, mask = (
+            pad_sequence(tensors, batch_first=True, padding_value=value, padding_side="left").to(model.device)
+            for tensors, value in (
+                ([torch.tensor(row) for row in rows], tokenizer.pad_token_id),
+                ([torch.ones(len(row), dtype=torch.long) for row in rows], 0),
+            )
+        )
         # Under ZeRO-3, the weights are gathered here, so processes with fewer or no prompts need not stay in step
         with without_defaults(model), shared_prefill(model.get_decoder()):
             outputs = model.generate(input_ids=ids, attention_mask=mask, generation_config=config, synced_gpus=False)
-        for i, output, read in zip(chunk, outputs, mask, strict=True):
-            answer = output[ids.shape[1] :]
-            length = int((answer != config.pad_token_id).sum())
-            text = opening_of(conversations[i]) + tokenizer.decode(answer, skip_special_tokens=True)
-            completions[i] = Completion(text, length, int(read.sum()))
+        for i, row, output in zip(chunk, rows, outputs[:, ids.shape[1] :].tolist(), strict=True):
+            # What follows the first end is padding
+            length = next((n for n, token in enumerate(output, 1) if token in config.eos_token_id), len(output))
+            text = answer_text(tokenizer, conversations[i], row, output[:length])
+            completions[i] = Completion(text, length, len(row))
     return [completions[i] for i in range(len(conversations))]
 
 
@@ -176,13 +177,13 @@ def _greedy(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
         max_new_tokens=max_tokens,
         do_sample=False,
         repetition_penalty=1.0,  # a chat model's default may suppress text that an answer must repeat
-        eos_token_id=model.generation_config.eos_token_id or tokenizer.eos_token_id,
+        eos_token_id=end_tokens(model, tokenizer),
         pad_token_id=tokenizer.pad_token_id,
     )
 
 
-def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
-    """Samples as TRL does in training, including the end tokens."""
+def _whole_distribution(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
+    """Samples as TRL does in training."""
     return GenerationConfig(
         max_new_tokens=max_tokens,
         do_sample=True,
@@ -193,9 +194,16 @@ def _whole_distribution(tokenizer: Any, max_tokens: int) -> GenerationConfig:
         repetition_penalty=1.0,
         no_repeat_ngram_size=0,
         bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
+        eos_token_id=end_tokens(model, tokenizer),
         pad_token_id=tokenizer.pad_token_id,
     )
+
+
+def end_tokens(model: Any, tokenizer: Any) -> list[int]:
+    """All tokens that end an answer, as in TRL: the tokenizer's and the model's, such as the end of a turn."""
+    ends = model.generation_config.eos_token_id
+    ends = [ends] if isinstance(ends, int) else ends or []
+    return [token for token in dict.fromkeys([tokenizer.eos_token_id, *ends]) if token is not None]
 
 
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
@@ -207,6 +215,32 @@ def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[
     kwargs = dict(chat_template_kwargs or {}) | (NO_THOUGHTS if opening_of(plain) else {})
     asked = tokenizer.apply_chat_template(without_opening(plain), add_generation_prompt=True, tokenize=False, **kwargs)
     return asked + after_thoughts(opening_of(plain), asked)
+
+
+def tokenize_prompts(
+    tokenizer: Any, prompts: Sequence[Prompt], chat_template_kwargs: Mapping[str, Any] | None = None
+) -> list[list[int]]:
+    """
+    The tokens of conversations, as a model reads them in training and evaluation. A rendered text is tokenized whole, because
+    SentencePiece would put a space before the answer's beginning.
+    """
+    texts = [render_prompt(tokenizer, prompt, chat_template_kwargs) for prompt in prompts]
+    return tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+
+def answer_text(tokenizer: Any, prompt: Prompt, prompt_ids: list[int], completion_ids: list[int]) -> str:
+    """
+    The text of an answer, with what its prompt begins it with. It is decoded after its prompt: SentencePiece drops a space at the
+    beginning of what it decodes.
+    """
+    opening = opening_of(prompt)
+    if not opening:
+        return tokenizer.decode(completion_ids, skip_special_tokens=True)
+    before, whole = (
+        tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        for ids in (prompt_ids, prompt_ids + completion_ids)
+    )
+    return opening + whole[len(before) :]
 
 
 def weights_digest(weights: dict[str, torch.Tensor]) -> str:

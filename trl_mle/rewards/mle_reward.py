@@ -111,7 +111,6 @@ class MLEReward:
         self.fail_reward = fail_reward
         self.milestone_reward = milestone_reward
         self.floor = lowest_valid_reward(fail_reward, milestone_reward, valid_margin)
-        self._floor_has_cut = False
         few = [self.competitions[name] for name in self.competitions.few()]
         for comp in few:
             comp.check_answers()  # and read them, before the folder can disappear
@@ -374,13 +373,6 @@ class MLEReward:
             if score is not None and score.valid and score.value is not None:
                 quality = competition.scoring.gain(score.value)
                 reward, detail = max(self.floor, quality), ""
-                if quality < self.floor and not self._floor_has_cut:
-                    self._floor_has_cut = True
-                    logger.warning(
-                        "a score of %g in %s earns the floor of valid submissions, %g, like any worse score (mle/floored_rate); "
-                        "mean_rank and max_at_k still tell them apart",
-                        score.value, competition.id, self.floor,
-                    )  # fmt: skip
             else:
                 reward = self.fail_reward + self.milestone_reward * len(milestones)
                 detail = (score.error or "") if score is not None else result.detail

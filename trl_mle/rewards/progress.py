@@ -13,8 +13,8 @@ from trl_mle.showing import PlainConsole
 
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
-ARGUMENTS_FILE = "arguments.json"  # there, too: how the policy was asked, and which of a run's arguments say so
-ARGUMENTS_KEPT = ("model_name_or_path", "model_revision", "chat_template_kwargs", "competitions", "data_dir", "holdout", "begin_program", "ideas", "max_prompt_length", "max_completion_length", *OF_A_PROGRAM)  # fmt: skip
+ARGUMENTS_FILE = "arguments.json"  # there, too: how the policy was asked and rewarded, by these arguments of its run
+ARGUMENTS_KEPT = ("model_name_or_path", "model_revision", "chat_template_kwargs", "competitions", "data_dir", "holdout", "begin_program", "ideas", "max_prompt_length", "max_completion_length", "objective", "max_at_k", "fail_reward", "milestone_reward", *OF_A_PROGRAM)  # fmt: skip
 RUNNING_FILE = "running.json"  # in the folder of the executions' record
 WRITE_S = 1.0  # seconds between two writes
 

@@ -64,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
     competition = load_competition(args.competition, args.data_dir, args.holdout)
     if not Path(args.solution).exists():
         raise FileNotFoundError(f"there is no program {args.solution}")
+    if args.solution.endswith(".ipynb"):
+        raise ValueError(f"{args.solution} is a notebook: make it a program with `jupyter nbconvert --to script`")
     try:
         source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
     except UnicodeDecodeError as error:

@@ -23,11 +23,11 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation.policies import check_policy
 from trl_mle.execution import Limits
 from trl_mle.launching import make_parser
-from trl_mle.models import SharedPrompts, is_bfloat16_faster, render_prompt, shared_prefill, without_defaults
+from trl_mle.models import SharedPrompts, is_bfloat16_faster, shared_prefill, tokenize_prompts, without_defaults
 from trl_mle.prompts import scratch_prompt
 from trl_mle.scripts.sizes import Sizes
 from trl_mle.shipped import find_recipe
-from trl_mle.showing import terminal_line
+from trl_mle.showing import never_fail_to_print, terminal_line
 
 
 RECIPE = "quickstart-pretrained"
@@ -69,14 +69,13 @@ class Measurement:
         limits = Limits(script_args.program_timeout_s, script_args.program_memory_mb)
         prompt = scratch_prompt(task, limits, begin_program=self.training_args.begin_program)
         tokenizer = AutoTokenizer.from_pretrained(name)
-        text = render_prompt(tokenizer, prompt)
         check_memory(name, self.on_gpu)
         self.dtype = torch.bfloat16 if self.on_gpu or is_bfloat16_faster() else torch.float32
         model = AutoModelForCausalLM.from_pretrained(name, dtype=self.dtype)
         add_fused_lm_head(model)  # as TRL's trainer does
         adapter: Any = get_peft_config(model_args)  # the recipe has one
         self.model = get_peft_model(model, adapter).to("cuda" if self.on_gpu else "cpu")
-        self.prompt = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"].to(self.model.device)
+        self.prompt = torch.tensor(tokenize_prompts(tokenizer, [prompt]), device=self.model.device)
         self.sampled = GenerationConfig(
             max_new_tokens=1 + MEASURED_TOKENS,
             min_new_tokens=1 + MEASURED_TOKENS,
@@ -172,6 +171,7 @@ def check_memory(name: str, on_gpu: bool) -> None:
 
 
 if __name__ == "__main__":
+    never_fail_to_print()
     try:
         name, competition, path = sys.argv[1:]
         Measurement(name, competition).sizes().write(Path(path))

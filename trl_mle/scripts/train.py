@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from transformers import PrinterCallback, ProgressCallback
+from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl, TrainerState
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from trl_mle import launching
@@ -26,6 +26,17 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
 from trl_mle.trainer.gradient.objectives import find_objective
+
+
+class ArgumentsCallback(TrainerCallback):
+    """Writes the arguments that other commands need, when training begins: a resume may be refused before."""
+
+    def __init__(self, arguments: dict[str, Any]):
+        self.arguments = arguments
+
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if state.is_world_process_zero:
+            write_whole(Path(args.output_dir, ARGUMENTS_FILE), (json.dumps(self.arguments, indent=2) + "\n").encode())
 
 
 def main(
@@ -135,13 +146,12 @@ def main(
             if trainer.is_world_process_zero():
                 stack.enter_context(alone_in(output_dir))
                 launching.check_no_other_run(output_dir, checkpoint)  # again: another may have ended meanwhile
-                arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
-                kept = {name: arguments[name] for name in ARGUMENTS_KEPT}
-                write_whole(output_dir / ARGUMENTS_FILE, (json.dumps(kept, indent=2) + "\n").encode())
         problems.gather()
         problems.report()
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
+        arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
+        trainer.add_callback(ArgumentsCallback({name: arguments[name] for name in ARGUMENTS_KEPT}))
         if script_args.best_of_n:
             fresh = make_reward(log_dir=output_dir / "evaluations")
             trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))

@@ -25,13 +25,14 @@ FRESH_S = 30.0  # an older file belongs to a killed run, or to a disk that lags 
 
 def watch(folder: Path) -> int:
     """
-    Waits for a run to begin, and shows it until it ends or Ctrl-C. If the output is not a terminal, shows it once.
+    Waits for a run to begin, and shows it until it ends or Ctrl-C. If the output is not a terminal that can be
+    redrawn, shows it once.
 
     Raises:
-        `OSError`: The folder holds no run, and the output is not a terminal.
+        `OSError`: The folder holds no run, and the output is not such a terminal.
     """
     console = PlainConsole()
-    if not console.is_terminal:
+    if not console.is_interactive:
         console.print(view(folder))
         return 0
     said: set[str] = set()

@@ -10,7 +10,7 @@ from trl_mle.rewards import Evaluation
 
 # Read beside `outcome`; without it a `score` may be anything
 PROGRAM_COLUMNS = (
-    *("outcome", "valid", "score", "milestones", "output", "program"),
+    *("outcome", "valid", "score", "quality", "milestones", "output", "program"),
     *("cpu_s", "queue_wait_s", "reused", "matches"),
 )
 NUMBERS = ("duration_s", "quality", "score", "cpu_s", "queue_wait_s")  # NaN, as in pandas, is `None`
@@ -27,7 +27,7 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
         count (`int`):
             Number of completions.
         objective (`str`, *optional*, defaults to `"reward"`):
-            Any other objective needs the column `quality` (larger is better, `None` if not valid), which is not read otherwise.
+            Any other objective needs the column `quality` (larger is better, `None` if not valid), even without `outcome`.
 
     Raises:
         `ValueError`: `quality` is missing, a column has the wrong number of values, or a duration is no number of seconds.
@@ -57,8 +57,8 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
 
 
 def _evaluation(known: dict[str, Any]) -> Evaluation:
-    score = known.get("score")
-    valid = known.get("valid", score is not None)
+    score, quality = known.get("score"), known.get("quality")
+    valid = known.get("valid", score is not None or ("outcome" in known and quality is not None))
     return Evaluation(
         reward=None,
         duration_s=known.get("duration_s"),
@@ -69,7 +69,7 @@ def _evaluation(known: dict[str, Any]) -> Evaluation:
         source=known.get("program"),
         cpu_s=known.get("cpu_s"),
         queue_wait_s=known.get("queue_wait_s"),
-        quality=known.get("quality"),
+        quality=quality,
         reused=known.get("reused"),
         matches=known.get("matches"),
     )

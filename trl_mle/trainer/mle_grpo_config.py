@@ -134,7 +134,7 @@ class MLEGRPOConfig(GRPOConfig):
         share_prompts (`bool`, *optional*, defaults to `False`):
             Whether a training step computes a prompt once for all of its completions in a micro-batch, not once for each. The
             gradients are the same up to rounding, and prompts as long as completions cost half as much (see docs/scaling.md). Needs
-            `gradient_checkpointing=False`, and no DeepSpeed or FSDP.
+            `gradient_checkpointing=False`, and no DeepSpeed, FSDP or linear attention.
 
         > Parameters that control a vLLM server
 

@@ -308,7 +308,7 @@ class MLEGRPOTrainer(
             for _ in step.advantages:
                 logs["advantages"].pop()
             logs["advantages"].extend(step.advantages.tolist())
-            self._metrics["train"].pop("frac_reward_zero_std")
+            self._metrics["train"].pop("frac_reward_zero_std", None)
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         plain, output["advantages"] = output["advantages"], step.weigh(output["advantages"])
         of_all = gather_object(step.paid(plain, output["advantages"], output["completion_mask"]))

@@ -11,7 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from trl_mle.rewards.execution_log import end_last_line
 from trl_mle.rewards.progress import METRICS_FILE
-from trl_mle.showing import in_words, number
+from trl_mle.showing import in_words, never_fail_to_print, number
 
 
 LOST_STEPS = 3  # without a valid program at the end, after others, that are worth a word
@@ -47,6 +47,7 @@ class MLEProgressCallback(TrainerCallback):
     ) -> None:
         if not state.is_world_process_zero:
             return
+        never_fail_to_print()  # also in a script of one's own
         self._began_s, self._first = time.monotonic(), state.global_step
         self._known_step = self._valid_step = 0
         for entry in state.log_history:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from datasets import Dataset
+from peft import LoraConfig
 from support import pool_runs, toy_trainer
+from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from trl_mle.launching import checkpoint_to_resume
@@ -137,3 +139,114 @@ def test_a_run_resumed_in_a_later_epoch_asks_what_it_would_have_asked(tiny_model
     whole = train(tmp_path)
     assert train(tmp_path / "again", str(tmp_path / "checkpoint-5")) == whole[5:]
     assert sorted(map(str, whole[:3])) != sorted(map(str, whole[3:6]))
+
+
+def paths_of_keys(state, path=()):
+    """Where the keys of a state are, in its first list entries, too."""
+    if isinstance(state, list):
+        state = dict(enumerate(state[:1]))
+    for key, value in state.items() if isinstance(state, dict) else ():
+        if isinstance(key, str):
+            yield (*path, key)
+        yield from paths_of_keys(value, (*path, key))
+
+
+def test_a_state_of_another_version_ends_the_run_in_one_line(run, program_model, tmp_path, monkeypatch):
+    """Whichever key of a part's state is missing, or unknown; entries that differ between runs may be missing."""
+    trainer = pool_runs.make_trainer(program_model, tmp_path / "run", async_rollouts=True)
+    monkeypatch.setattr(GRPOTrainer, "_load_optimizer_and_scheduler", lambda *args: None)  # only the parts' states
+    refused = {}
+    for part in ("solution_pool", "rollouts"):
+        text = (run / "checkpoint-2" / f"{part}.json").read_text()
+        (tmp_path / f"{part}.json").write_text(text)
+        trainer._load_optimizer_and_scheduler(str(tmp_path))
+        for path in paths_of_keys(json.loads(text)):
+            for change in ("missing", "unknown"):
+                state = entry = json.loads(text)
+                for key in path[:-1]:
+                    entry = entry[key]
+                value = entry.pop(path[-1])
+                if change == "unknown":
+                    entry[f"{path[-1]}_2"] = value
+                (tmp_path / f"{part}.json").write_text(json.dumps(state))
+                try:
+                    trainer._load_optimizer_and_scheduler(str(tmp_path))
+                except CannotResume as error:
+                    refused[part, *path] = str(error)
+        (tmp_path / f"{part}.json").unlink()
+    for (part, *_), message in refused.items():
+        assert message.startswith(f"{part}.json in {tmp_path} is of another version of trl_mle, with which it")
+        assert "\n" not in message
+    for path in (("generation",), ("solutions",), ("holdout",)):
+        assert ("solution_pool", *path) in refused
+    for path in (("step",), ("in_flight",), ("asked",), ("in_flight", 0, "row"), ("in_flight", 0, "evaluation")):
+        assert ("rollouts", *path) in refused
+
+
+ADAPTER = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj"]}
+CHANGES = {
+    "r": 8,
+    "lora_alpha": 4096,
+    "lora_dropout": 0.1,
+    "target_modules": ["q_proj", "k_proj"],
+    "use_rslora": True,
+    "use_dora": True,
+    "modules_to_save": ["lm_head"],
+    "rank_pattern": {"q_proj": 2},
+    "layers_to_transform": [0],
+}
+
+
+@pytest.fixture(scope="module")
+def adapter_run(tiny_model, tmp_path_factory):
+    """Two runs of a step: with the adapter, and without one."""
+    folder = tmp_path_factory.mktemp("adapters")
+    for name, adapter in {"with": ADAPTER, "without": None}.items():
+        adapted(tiny_model, folder / name, adapter).train()
+    return folder
+
+
+def adapted(model, folder, adapter, **options):
+    peft = None if adapter is None else LoraConfig(**adapter, task_type="CAUSAL_LM")
+    options = {"max_steps": 1, "save_strategy": "steps", "save_steps": 1, "max_completion_length": 2} | options
+    return toy_trainer.make_trainer(model, folder, trainer_kwargs={"peft_config": peft}, **options)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_another_adapter_is_refused(adapter_run, tiny_model, tmp_path, name):
+    shutil.copytree(adapter_run / "with", tmp_path / "run")
+    before = files(tmp_path / "run")
+    trainer = adapted(tiny_model, tmp_path / "run", ADAPTER | {name: CHANGES[name]}, max_steps=2)
+    with pytest.raises(
+        CannotResume, match=rf"checkpoint-1 was trained with {name}=.*, not .*: resume it with"
+    ) as error:
+        trainer.train(resume_from_checkpoint=True)
+    assert "\n" not in str(error.value)
+    assert files(tmp_path / "run") == before
+
+
+@pytest.mark.parametrize(
+    ("run", "adapter", "message"),
+    [
+        ("with", None, "checkpoint-1 was trained with an adapter, and this run has none: resume it with the same"),
+        (
+            "without",
+            ADAPTER,
+            "checkpoint-1 was trained with no adapter, and this run has one: resume it with the same",
+        ),
+    ],
+)
+def test_an_adapter_that_is_left_out_or_added_is_refused(adapter_run, tiny_model, tmp_path, run, adapter, message):
+    trainer = adapted(tiny_model, tmp_path, adapter, max_steps=2)
+    with pytest.raises(CannotResume, match=message):
+        trainer.train(resume_from_checkpoint=str(adapter_run / run / "checkpoint-1"))
+
+
+@pytest.mark.parametrize(
+    "adapter", [ADAPTER | {"target_modules": ["v_proj", "q_proj"]}, ADAPTER | {"target_modules": None}]
+)
+def test_the_same_adapter_may_be_written_otherwise(adapter_run, tiny_model, tmp_path, adapter):
+    """And what does not change the policy may be another."""
+    trainer = adapted(tiny_model, tmp_path, adapter, max_steps=2, logging_steps=2, learning_rate=1e-4, save_steps=2)
+    trainer.train(resume_from_checkpoint=str(adapter_run / "with" / "checkpoint-1"))
+    assert trainer.state.global_step == 2

@@ -1,10 +1,12 @@
+from contextlib import nullcontext
+
 import pytest
 import torch
 from peft import LoraConfig
 from support.toy_trainer import make_trainer, text_reward
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2MoeConfig, Qwen2MoeForCausalLM
 
-from trl_mle.models import shared_prefill
+from trl_mle.models import check_shareable, shared_prefill
 
 
 LENGTH = 5  # tokens of a completion
@@ -119,6 +121,70 @@ def test_shared_prompts_sample_the_same(tiny_model, tmp_path, cache):
     assert sizes[0] == (2, 11)
     assert sizes[1] == (4, 1)
     assert decoder.forward == forward
+
+
+GATED = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
+EXPERTS = {
+    "num_experts": 2,
+    "num_experts_per_tok": 1,
+    "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 16,
+}
+LINEAR = {
+    "qwen3_5_text": GATED,
+    "qwen3_next": GATED | EXPERTS,
+    "lfm2": {"layer_types": ["conv", "full_attention", "conv", "conv"]},
+    "falcon_h1": {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8},
+    "mamba2": {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1},
+}
+OTHERS = {"gemma3_text": {"sliding_window": 4}, "gpt2": {}, "bloom": {"n_layer": 2, "n_head": 4}}  # takes no positions
+
+
+def tiny(kind, vocab_size):
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 4}
+    sizes |= {"num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 256, "vocab_size": vocab_size}
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    torch.manual_seed(0)
+    return AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(kind, **(sizes | tokens | (LINEAR | OTHERS)[kind]))
+    ).eval()
+
+
+@pytest.mark.parametrize("kind", [*LINEAR, *OTHERS])
+def test_models_of_any_kind_sample_the_same(kind):
+    """With linear attention from whole rows, because a layer's state is not the prompt's keys and values."""
+    model, sizes = tiny(kind, 64), []
+    ids = torch.randint(3, 64, (3, 9), generator=torch.Generator().manual_seed(0))[[0, 1, 0, 2, 1]]
+    mask = torch.ones_like(ids)
+    ids[[1, 4], :3] = mask[[1, 4], :3] = 0
+
+    def sample():
+        torch.manual_seed(0)
+        return model.generate(ids, attention_mask=mask, do_sample=True, top_k=0, max_new_tokens=8, min_new_tokens=8)
+
+    context = pytest.raises(ValueError, match="linear attention: leave it out") if kind in LINEAR else nullcontext()
+    with context:
+        check_shareable(model.get_decoder())
+    apart = sample()
+    model.get_input_embeddings().register_forward_pre_hook(lambda _, args: sizes.append(len(args[0])))
+    with shared_prefill(model.get_decoder()):
+        assert torch.equal(sample(), apart)
+    assert sizes == [5 if kind in LINEAR else 3, *[5] * 7]
+
+
+def test_linear_attention_is_refused_at_the_start(tiny_model, tmp_path):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.save_pretrained(tmp_path / "model")
+    tiny("lfm2", len(tokenizer)).save_pretrained(tmp_path / "model")
+    settings = {"max_steps": 1, "gradient_checkpointing": False}
+    with pytest.raises(ValueError, match="linear attention: leave it out"):
+        make_trainer(str(tmp_path / "model"), tmp_path, text_reward, share_prompts=True, **settings)
+    make_trainer(str(tmp_path / "model"), tmp_path, text_reward, **settings).train()
 
 
 def test_bfloat16_on_a_cpu_samples_without_fused_attention(tiny_model):

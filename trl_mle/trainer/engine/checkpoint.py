@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from accelerate.utils import broadcast_object_list
+from accelerate.utils import broadcast_object_list, is_peft_model
 from torch.utils.data import Sampler
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
 from trl import GRPOTrainer
 
 from trl_mle.files import write_whole
@@ -20,6 +20,8 @@ from trl_mle.trainer.rescue import Rescue
 
 
 FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in bytes
+# Entries of an adapter's configuration that do not say what it is: where it came from, and how it was saved
+NOT_COMPARED = {"auto_mapping", "base_model_name_or_path", "inference_mode", "peft_version", "revision"}
 
 
 class CannotResume(ValueError):
@@ -54,6 +56,38 @@ class CheckpointTrainer(GRPOTrainer):
     args: MLEGRPOConfig
     parts: tuple[Part, ...]
     rescue: Rescue
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        checkpoint = resume_from_checkpoint
+        if checkpoint is True:
+            checkpoint = get_last_checkpoint(self.args.output_dir)
+        if checkpoint:
+            self._check_adapter(Path(str(checkpoint)))
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def _check_adapter(self, checkpoint: Path) -> None:
+        """Raises [`CannotResume`] if the checkpoint has another adapter than this run. PEFT compares only the shapes of its weights,
+        and would take them with another scale."""
+        model: Any = self.model
+        name = model.active_adapter if is_peft_model(model) else "default"
+        path = checkpoint / ("" if name == "default" else name) / "adapter_config.json"
+        differences = []
+        if path.is_file() and is_peft_model(model):
+            before, now = json.loads(path.read_text(encoding="utf-8")), model.peft_config[name].to_dict()
+            differences = [
+                f"{key}={was}, not {new}"
+                for key in sorted(before.keys() & now.keys() - NOT_COMPARED)
+                if (was := _in_order(before[key])) != (new := _in_order(now[key]))
+            ]
+        elif path.is_file():
+            differences = ["an adapter, and this run has none"]
+        elif is_peft_model(model) and (checkpoint / "config.json").is_file():  # FSDP's shards alone do not say
+            differences = ["no adapter, and this run has one"]
+        if differences:
+            raise CannotResume(
+                f"resume_from_checkpoint: {checkpoint} was trained with {', '.join(differences)}: resume it with the same, or begin a "
+                "new run in another output_dir"
+            )
 
     def _get_train_sampler(self, *args: Any, **kwargs: Any) -> EpochSampler:
         # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
@@ -105,8 +139,18 @@ class CheckpointTrainer(GRPOTrainer):
             if part.name in states:
                 try:
                     part.load_state_dict(states[part.name])
+                except (KeyError, TypeError) as error:
+                    raise CannotResume(
+                        f"{part.name}.json in {checkpoint} is of another version of trl_mle, with which it can be resumed "
+                        f"({type(error).__name__}: {error})"
+                    ) from error
                 except ValueError as error:
                     raise CannotResume(str(error)) from error
+
+
+def _in_order(value: Any) -> Any:
+    """The names of modules, which are saved in any order."""
+    return sorted(value, key=str) if isinstance(value, list | set) else value
 
 
 def list_files(checkpoint: Path) -> None:

@@ -5,14 +5,8 @@ from typing import Any
 from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
-from trl_mle.prompts import (
-    NO_THOUGHTS,
-    after_thoughts,
-    opening_of,
-    plain_messages,
-    special_tokens_of,
-    without_opening,
-)
+from trl_mle.models import answer_text, tokenize_prompts
+from trl_mle.prompts import opening_of, plain_messages, special_tokens_of, without_opening
 from trl_mle.showing import for_terminal
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
@@ -62,38 +56,26 @@ class PlainTextTrainer(GRPOTrainer):
         return len(self._tokens([prompt])[0][0])
 
     def _tokens(self, prompts: list) -> tuple:
-        begun = [bool(opening_of(prompt)) for prompt in prompts]
-        if len(set(begun)) > 1 and not self._is_vlm:  # each has the tokens that it has without the others
-            rows: list[list[int]] = [[] for _ in prompts]
-            for kind in (True, False):
-                places = [i for i, is_begun in enumerate(begun) if is_begun is kind]
-                found, *others = self._tokens([prompts[i] for i in places])
-                for i, ids in zip(places, found, strict=True):
-                    rows[i] = ids
-            return rows, *others
+        if self.environment_factories is None and any(map(opening_of, prompts)):
+            given: Any = self.chat_template_kwargs  # parsed by now
+            given = given | {"tools": self.tools or None, "chat_template": self.chat_template}
+            return tokenize_prompts(self._tokenizer, prompts, given), None, {}
         if is_conversational({"prompt": prompts[0]}):
             tokens = special_tokens_of(self._tokenizer)
             prompts = [plain_messages(prompt, tokens) for prompt in prompts]
-        given: Any = self.chat_template_kwargs  # parsed by now
-        if all(begun):
-            self.chat_template_kwargs = given | NO_THOUGHTS
-        prompt_ids, *others = super()._tokenize_prompts([without_opening(prompt) for prompt in prompts])
-        self.chat_template_kwargs = given
-        rows = [ids + self._begun(opening_of(prompt), ids) for prompt, ids in zip(prompts, prompt_ids, strict=True)]
-        return rows, *others
-
-    def _begun(self, opening: str, prompt_ids: list[int]) -> list[int]:
-        """The tokens of what an answer begins with."""
-        text = after_thoughts(opening, self._tokenizer.decode(prompt_ids[-8:])) if opening else ""
-        return self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return super()._tokenize_prompts(prompts)
 
     def _generate(self, prompts: list) -> tuple:
         prompt_ids, completion_ids, tool_mask, completions, *others = super()._generate(prompts)
         # With a response template, TRL takes the end of the prompt for a part of the answer, too
         is_parsed = getattr(self._tokenizer, "response_template", None) is not None
-        for prompt, completion in zip(prompts, completions, strict=True):
-            opening, text = opening_of(prompt), completion[0].get("content") or ""
-            if opening and not (is_parsed and text.startswith(opening.rstrip())):
+        for prompt, asked, ids, completion in zip(prompts, prompt_ids, completion_ids, completions, strict=True):
+            if not (opening := opening_of(prompt)):
+                continue
+            text = completion[0].get("content") or ""
+            if not is_parsed:
+                completion[0]["content"] = answer_text(self._tokenizer, prompt, asked, ids)
+            elif not text.startswith(opening.rstrip()):
                 completion[0]["content"] = opening + text
         return prompt_ids, completion_ids, tool_mask, completions, *others
 
@@ -112,8 +94,10 @@ class PlainTextTrainer(GRPOTrainer):
         super().log(logs, start_time)
 
 
-def with_defaults(template: str, kwargs: dict[str, Any]) -> str:
-    """A chat template whose arguments have these values where they are not given."""
+def with_defaults(template: Any, kwargs: dict[str, Any]) -> Any:
+    """A chat template, or several by name, whose arguments have these values where they are not given."""
+    if isinstance(template, dict):
+        return {name: with_defaults(named, kwargs) for name, named in template.items()}
     lines = [f"{{%- set {name} = {name} | default({value!r}) -%}}\n" for name, value in kwargs.items()]
     return "".join(line for line in lines if line not in template) + template
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from trl import GRPOTrainer
 
-from trl_mle.models import SharedPrompts, shared_prefill
+from trl_mle.models import SharedPrompts, check_shareable, shared_prefill
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -24,6 +24,8 @@ class SharedPromptsTrainer(GRPOTrainer):
                 "share_prompts calls the model's layers twice in a step, which DeepSpeed, FSDP and the auxiliary loss of a mixture of "
                 "experts do not support: leave it out"
             )
+        if self.args.share_prompts:
+            check_shareable(self.accelerator.unwrap_model(self.model).get_decoder())
 
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple:
         if not self.args.share_prompts or self.use_vllm or self.use_transformers_continuous_batching:
@@ -40,9 +42,9 @@ class SharedPromptsTrainer(GRPOTrainer):
         *args: Any,
         **kwargs: Any,
     ) -> tuple:
-        if self.args.share_prompts:
-            # The prompt's last token stays with the completion, whose first token it predicts
-            length = input_ids.shape[1] - logits_to_keep - 1
+        # The prompt's last token stays with the completion, whose first token it predicts
+        length = input_ids.shape[1] - logits_to_keep - 1
+        if self.args.share_prompts and length:
             model = SharedPrompts(model, self.accelerator.unwrap_model(model).get_decoder(), length)
         inputs = input_ids, attention_mask, logits_to_keep
         return super()._get_per_token_logps_and_entropies(model, *inputs, *args, **kwargs)

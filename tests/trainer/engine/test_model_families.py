@@ -1,0 +1,75 @@
+"""Every path of a text through a model, for tokenizers and ends of other families than Qwen2."""
+
+import pytest
+from datasets import Dataset
+from support.model_families import BEGUN, FAMILIES, GOES_ON, PROGRAM, save_family
+from support.toy_trainer import make_trainer, text_reward
+
+from trl_mle.evaluation.policies import TransformersPolicy, check_policy
+from trl_mle.instrumentation import LmInstrumenter
+from trl_mle.launching.checks import load_tokenizer, prompt_tokens
+from trl_mle.models import TransformersModel, answer_text, tokenize_prompts
+
+
+ASKED = {"role": "user", "content": "Write a program.\n    Indented,  with spaces – and an umlaut: ü."}
+PROMPTS = [[ASKED], [ASKED, {"role": "assistant", "content": BEGUN}]]
+ANSWERS = [PROGRAM, BEGUN + GOES_ON]
+
+
+@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.name)
+def folder(request, tmp_path_factory):
+    return save_family(tmp_path_factory.mktemp("model"), request.param)
+
+
+def test_training_and_evaluation_ask_and_read_alike(folder, tmp_path):
+    """With the same tokens, up to the same end; the trained policy's saved tokenizer, too."""
+    seen = []
+
+    def reward(completions, completion_ids, **kwargs):
+        seen.extend(
+            (completion[0]["content"], len(ids)) for completion, ids in zip(completions, completion_ids, strict=True)
+        )
+        return text_reward(completions)
+
+    trainer = make_trainer(
+        folder, tmp_path / "run", reward, max_steps=1, max_completion_length=16, gradient_checkpointing=False,
+        learning_rate=0.0, share_prompts=True, chat_template_kwargs={"enable_thinking": False},
+    )  # fmt: skip
+    trainer.train_dataset = Dataset.from_list([{"prompt": prompt} for prompt in PROMPTS] * 6)
+    trainer.train()
+    assert set(seen) == {(answer, 2) for answer in ANSWERS}
+
+    trainer.save_model(str(tmp_path / "policy"))
+    check_policy(str(tmp_path / "policy"))
+    policy = TransformersPolicy.from_pretrained(str(tmp_path / "policy"))
+    tokenizer, asked = load_tokenizer(folder), tokenize_prompts(policy.tokenizer, PROMPTS)
+    assert trainer._tokenize_prompts(PROMPTS)[0] == asked
+    for prompt, ids in zip(PROMPTS, asked, strict=True):
+        assert trainer._tokenize_prompts([prompt])[0] == [ids]
+        assert {f(prompt) for f in (trainer.count_tokens, policy.count_tokens)} == {prompt_tokens(tokenizer, prompt)}
+    completions = policy.sample(PROMPTS, 16, [0, 1])
+    assert [completion.text for completion in completions] == ANSWERS
+    assert [(completion.tokens, completion.prompt_tokens) for completion in completions] == [
+        (2, len(ids)) for ids in asked
+    ]
+
+
+def test_an_instrumenting_model_ends_where_it_ends(folder):
+    model = TransformersModel(folder)
+    completions = model.complete([ASKED["content"]] * 2, 16)
+    assert [(completion.text, completion.tokens) for completion in completions] == [(PROGRAM, 2)] * 2
+    instrumenter = LmInstrumenter(model)
+    instrumenter.instrument("x = 1")
+    assert instrumenter.metrics()["tokens_per_program"] == 2
+
+
+def test_an_answer_goes_on_where_it_was_begun(folder):
+    """Whatever its tokens are, the text is that of prompt and answer together."""
+    tokenizer = load_tokenizer(folder)
+    for begun in (BEGUN, "```python\n", "x = 1  #", "é", "\n\n"):
+        prompt = [ASKED, {"role": "assistant", "content": begun}]
+        ids = tokenize_prompts(tokenizer, [prompt])[0]
+        for goes_on in (" y", "y", "  y = 2\n", "\ny", " , y .", "é", " ü\n", "", " "):
+            whole = tokenize_prompts(tokenizer, [[ASKED, {"role": "assistant", "content": begun + goes_on}]])[0]
+            assert whole[: len(ids)] == ids
+            assert answer_text(tokenizer, prompt, ids, whole[len(ids) :]) == begun + goes_on

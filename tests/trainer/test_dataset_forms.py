@@ -1,0 +1,124 @@
+"""Our trainer takes every dataset that TRL's takes."""
+
+from itertools import cycle, islice
+
+import pytest
+import torch
+from datasets import Dataset, IterableDataset
+from support.on_cpu import ON_CPU
+from support.pool_runs import EOS, LINES, vocabulary
+from support.replay_executor import ReplayExecutor
+from trl import GRPOConfig, GRPOTrainer
+
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+
+
+TEXTS = ["Write a program.", "Import pandas, then write a program!"]
+CHATS = [[{"role": "user", "content": text}] for text in TEXTS]
+ANSWER = {"role": "assistant", "content": "```python\n"}
+TURNS = [{"role": "system", "content": "Be brief."}, *CHATS[0], ANSWER, *CHATS[1]]
+BEGUN = [[*chat, ANSWER] for chat in CHATS]
+MORE = {"label": [1, 2], "nested": [{"of": [1]}, {"of": []}], "seconds": [None, 0.5]}
+
+
+def table(prompts, **columns):
+    return Dataset.from_dict(
+        {name: list(islice(cycle(values), 8)) for name, values in {"prompt": prompts, **columns}.items()}
+    )
+
+
+def generated(prompts):
+    """A stream whose columns and length are not known."""
+    return IterableDataset.from_generator(lambda: iter(table(prompts)))
+
+
+FORMS = {
+    "texts": table(TEXTS, **MORE),
+    "conversations": table(CHATS, **MORE),
+    "several turns": table([TURNS, CHATS[0]]),
+    "begun answers": table(BEGUN),
+    "begun and other answers": table([BEGUN[0], CHATS[1]]),
+    "one token": table(["x"]),
+    "one token, and more": table(["x", TEXTS[0]]),
+    "stream": table(TEXTS, **MORE).to_iterable_dataset(),
+    "generated stream": generated(CHATS),
+    "several evaluation sets": table(TEXTS),
+}
+EVALUATION = {
+    "several evaluation sets": {
+        "conversations": FORMS["conversations"],
+        "token": FORMS["one token"],
+        "stream": generated(TEXTS),
+    }
+}
+NOT_TRLS = ("begun answers", "begun and other answers")  # it has the policy answer after them
+OBJECTIVES = ("reward", "mean_rank", "max_at_k", f"{__name__}.Progress")
+
+
+class Progress:
+    """An objective of one's own."""
+
+    def __init__(self, args):
+        pass
+
+    def advantages(self, group):
+        return group.progress - group.progress.mean()
+
+
+def own_reward(prompts, completions, completion_ids, log_extra, **columns):
+    """Takes completions in the form of their prompts, and the dataset's columns."""
+    texts = [text if isinstance(text, str) else text[0]["content"] for text in completions]
+    assert list(map(type, completions)) == list(map(type, prompts))
+    if "label" in columns:
+        assert all(columns[name][i] in values for name, values in MORE.items() for i in range(len(texts)))
+    log_extra("quality", [len(text) if len(text) % 3 else None for text in texts])
+    log_extra("duration_s", [float(len(text)) for text in texts])
+    return [float(len(ids)) for ids in completion_ids]
+
+
+def train(model, folder, form, cls=MLEGRPOTrainer, reward=own_reward, **options):
+    """Two steps, and an evaluation of each dataset."""
+    config = ON_CPU | {
+        "per_device_train_batch_size": 4,
+        "num_generations": 2,
+        "max_steps": 2,
+        "max_completion_length": 4,
+        "learning_rate": 0.01,
+        "per_device_eval_batch_size": 8,
+        "num_generations_eval": 2,
+        "eval_strategy": "steps",
+        "eval_steps": 2,
+        "log_completions": True,
+        "generation_kwargs": {"suppress_tokens": [i for i in range(vocabulary(model) - LINES) if i != EOS]},
+    }
+    args = (GRPOConfig if cls is GRPOTrainer else MLEGRPOConfig)(str(folder), **(config | options))
+    evaluated = EVALUATION.get(form, FORMS[form])
+    trainer = cls(model, reward, args, FORMS[form], evaluated)
+    trainer.train()
+    assert trainer.state.global_step == 2
+    logged = {name for entry in trainer.state.log_history for name in entry}
+    for name in evaluated if isinstance(evaluated, dict) else [""]:
+        assert f"eval_{name}_runtime".replace("__", "_") in logged
+    return trainer
+
+
+@pytest.mark.parametrize("shares", [False, True], ids=["", "shared prompts"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["synchronous", "asynchronous"])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form(program_model, tmp_path, form, is_async, shares):
+    """With each objective: together, the forms have it in all ways."""
+    place = list(FORMS).index(form) + 2 * is_async + shares
+    reward = MLEReward(["wine"], ReplayExecutor(patient=True), show_progress=False) if is_async else own_reward
+    options = {"objective": OBJECTIVES[place % 4], "async_rollouts": is_async, "share_prompts": shares}
+    train(program_model, tmp_path, form, reward=reward, **options)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form not in NOT_TRLS])
+def test_every_form_trains_as_it_does_with_trl(program_model, tmp_path, form):
+    """To the last bit, where nothing is weighted."""
+    stock, ours = (
+        dict(train(program_model, tmp_path / cls.__name__, form, cls, **options).model.named_parameters())
+        for cls, options in ((GRPOTrainer, {}), (MLEGRPOTrainer, {"duration_weighting": "none"}))
+    )
+    assert all(torch.equal(weights, stock[name]) for name, weights in ours.items())
