@@ -215,7 +215,7 @@ def test_every_option_of_ours_is_on_the_page_of_recipes():
 def test_yaml_blocks_are_yaml():
     for page in PAGES:
         for text in blocks(page, "yaml"):
-            assert isinstance(yaml.safe_load(text), dict)
+            assert isinstance(yaml.safe_load(text), dict | list)
 
 
 PYTHON = [

@@ -25,9 +25,9 @@ class Judged:
     prompt_kind: str  # `"scratch"`, `"improve"`, or what a part calls it
     parent_id: str | None  # the solution that the prompt shows
     parent_score: float | None
-    idea: str | None  # the name of what the prompt asks to fit
     evaluation: Evaluation  # with a bounded output
     weight: float | None = None  # of its advantage; `None` if it is not trained on
+    idea: str | None = None  # the name of what the prompt asks to fit
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
         """Whether it is better than this score; `None` if there is none, or if our infrastructure failed."""

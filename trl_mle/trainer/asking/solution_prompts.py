@@ -83,7 +83,7 @@ class SolutionPrompts(Part):
                 continue
             if parent not in prompts:
                 prompts[parent] = self.prompt_with(parent)
-            chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(parent))
+            chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(parent, row))
         self.generation += 1
         return chosen
 
@@ -104,7 +104,7 @@ class SolutionPrompts(Part):
         """
         last = [self.solution_of(item, step=0) or old for item, old in zip(judged, own, strict=True)]
         rows = [
-            root if solution is None else root | {"prompt": self.prompt_with(solution)} | _parent_columns(solution)
+            root if solution is None else root | {"prompt": self.prompt_with(solution)} | _parent_columns(solution, root)
             for root, solution in zip(roots, last, strict=True)
         ]
         return rows, last
@@ -159,5 +159,6 @@ class SolutionPrompts(Part):
         self.pool.load_state_dict(state["solutions"])
 
 
-def _parent_columns(parent: Solution) -> Row:
-    return {"prompt_kind": "improve", "parent_id": parent.id, "parent_score": parent.score, "idea": parent.idea}
+def _parent_columns(parent: Solution, row: Row) -> Row:
+    columns = {"prompt_kind": "improve", "parent_id": parent.id, "parent_score": parent.score}
+    return columns | {"idea": parent.idea} if "idea" in row else columns
