@@ -9,6 +9,7 @@ import pytest
 from trl_mle.competitions import CompetitionError, TaskSet, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.mirrors import MIRRORS
+from trl_mle.competitions.own import final_competition
 
 
 SPOOKY = "spooky-author-identification"
@@ -99,6 +100,51 @@ def test_mistyped_folders_name_those_beside_them(own_folder, monkeypatch):
     for typed in ("pricse", "./pricse/"):
         with pytest.raises(CompetitionError, match=r"; did you mean './prices'\?$"):
             load_competition(typed)
+
+
+@pytest.mark.parametrize(
+    "target", ["../private/test.csv", "../private", "/etc/hostname", "/nowhere", "../../../other"]
+)
+@pytest.mark.parametrize("name", ["description.md", "train.csv", "more", "images/a/b"])
+def test_links_out_of_the_public_files_are_refused(own_folder, name, target):
+    """They would show a user's files, and labels, in prompts and in what is exported."""
+    link = own_folder / "public" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target if target[0] == "/" else "../" * name.count("/") + target)
+    (own_folder.parent / "linked").symlink_to(own_folder)
+    for folder in (own_folder, own_folder.parent / "linked"):
+        with pytest.raises(
+            CompetitionError, match=f"/public/{name} is a link out of .*/public: put a copy in"
+        ) as error:
+            load_competition(folder)
+        assert "\n" not in str(error.value)
+    link.rename(link.with_name("first"))
+    link.symlink_to("first")  # a link inside to one that leads out
+    with pytest.raises(CompetitionError, match="is a link out of"):
+        TaskSet([str(own_folder)])[str(own_folder)]
+
+
+def test_links_out_of_the_unlabelled_rows_are_refused(own_folder):
+    (own_folder / "final").mkdir()
+    competition = load_competition(own_folder)
+    assert final_competition(competition).public_dir == own_folder / "final"
+    (own_folder / "final" / "description.md").symlink_to("../private/test.csv")
+    with pytest.raises(CompetitionError, match=r"final/description\.md is a link out of"):
+        final_competition(competition)
+
+
+@pytest.mark.parametrize("part", ["", "public", "private"])
+def test_data_may_lie_behind_links(own_folder, tmp_path, part):
+    """On another disk, for example, and with links that stay among the public files."""
+    (own_folder / "public" / "images").mkdir()
+    (own_folder / "public" / "images" / "loop").symlink_to("..")
+    (own_folder / "public" / "same.csv").symlink_to(own_folder / "public" / "train.csv")
+    (own_folder / "public" / "gone.csv").symlink_to("nowhere")
+    (own_folder / part).rename(tmp_path / "elsewhere")
+    (own_folder / part).symlink_to(tmp_path / "elsewhere")
+    comp = load_competition(own_folder)
+    assert comp.grade(comp.answers).value == 0
 
 
 def test_ids_and_slugs_of_folders(own_folder, monkeypatch):

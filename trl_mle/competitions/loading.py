@@ -13,6 +13,7 @@ from trl_mle.competitions.families import load_task
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
+from trl_mle.competitions.prepared import check_links
 from trl_mle.competitions.repository import HUB_PREFIX, download, without_revision
 from trl_mle.data_files import read_mapping
 from trl_mle.spelling import did_you_mean
@@ -65,9 +66,11 @@ def load_competition(
         [`Competition`]: The competition, ready to be read and graded.
 
     Raises:
-        [`CompetitionError`]: There is no such competition, or it is not prepared, or its answers cannot be held out in part.
+        [`CompetitionError`]: There is no such competition, or it is not prepared, or a link leads out of its public files, or
+            its answers cannot be held out in part.
     """
     competition = _load(os.fspath(competition_id), data_dir)
+    check_links(competition.public_dir)
     if holdout:
         competition = replace(competition, holdout=holdout)
         competition.check_answers()
@@ -88,7 +91,7 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         ):  # who wrote it must not choose what is imported
             raise CompetitionError(
                 f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download the folder "
-                f"(hf download) and name that"
+                f"(hf download --local-dir) and name that"
             )
         return replace(_load_folder(competition_id, folder), id=without_revision(competition_id))
     in_data_dir = _in_data_dir(competition_id, data_dir)
