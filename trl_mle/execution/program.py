@@ -56,7 +56,8 @@ def _parsed(source: str) -> ast.Module | ProgramError:
         return ProgramError(str(error), error.lineno or 1)
     except (ValueError, RecursionError, MemoryError) as error:  # NUL, half a character, or nested too deeply
         return ProgramError(str(error) or type(error).__name__)
-    nodes, depth, level = 0, 0, [tree]
+    nodes, depth = 0, 0
+    level: list[ast.AST] = [tree]
     while level:
         nodes, depth = nodes + len(level), depth + 1
         if nodes > MAX_NODES or depth > MAX_DEPTH:

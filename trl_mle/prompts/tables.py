@@ -67,7 +67,7 @@ def condensed(names: list[str]) -> list[str]:
     def stem(numbered: tuple[int, str]) -> tuple[str, int]:
         # Equal for neighbours in a run: the name without its number, and the number minus the position.
         position, name = numbered
-        prefix, number = re.fullmatch(r"(.*?)([0-9]{0,18})", name, re.DOTALL).groups()  # type: ignore[union-attr]
+        prefix, number = re.fullmatch(r"(.*?)([0-9]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         return (prefix, int(number) - position) if number else (name, 0)
 
     runs = [[name for _, name in run] for _, run in groupby(enumerate(names), key=stem)]
