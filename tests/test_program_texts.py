@@ -1,6 +1,7 @@
 """Whatever a policy writes, looking at it neither raises nor hangs, wherever our process looks at a program."""
 
 import ast
+import re
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from support.hostile_texts import HOSTILE
 from support.scripted_model import ScriptedModel
 
+import trl_mle
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.execution.program import MAX_DEPTH, MAX_LENGTH, MAX_NODES, ProgramError, parse_program
@@ -139,9 +141,17 @@ def test_large_texts(name):
     assert time.process_time() - began < 60
 
 
+def test_one_function_parses_what_others_wrote():
+    """The other two read this package, and the module of a user's own metric, which is code that runs."""
+    package = Path(trl_mle.__file__).parent
+    parsing = [path for path in package.rglob("*.py") if re.search(r"\bast\.(un)?parse\(", path.read_text("utf-8"))]
+    found = {path.relative_to(package).as_posix() for path in parsing}
+    assert found == {"execution/program.py", "option_names.py", "environments/harbor.py"}
+
+
 @pytest.mark.parametrize(
     ("source", "error", "line"),
-    [("x\n" * MAX_NODES, "more than 10000 nodes", 1), ("x = 1\ny = (\n" * 9, "never closed", 2)],
+    [("x\n" * MAX_NODES, "more than 10000 nodes", 1), ("x = 1\ny = (\n", "never closed", 2)],
 )
 def test_a_refused_program_is_parsed_once(source, error, line, monkeypatch):
     parsed, parse = [], ast.parse
