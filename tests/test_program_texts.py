@@ -124,6 +124,14 @@ def test_nested_expressions(nest, times):
     deep(150, look, READ + f"x = {nested}\nt.to_csv(x)\nwith {nested}: pass\n")
 
 
+@pytest.mark.parametrize("nest", NESTS)
+def test_calls_in_nested_expressions(nest):
+    before, after = nest
+    for times in (20, 40, 85):
+        calls = [f"def f{i}(x):\n    return {before * times}f{i + 1}(x){after * times}\n" for i in range(20)]
+        deep(150, look, f"{READ}{''.join(calls)}y = f0(t)\n")
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 def test_nested_blocks(block):
     inner = {"match t:": ["case 1:"]}.get(block, [])
