@@ -8,6 +8,7 @@ import pytest
 
 from trl_mle.competitions import CompetitionError, TaskSet, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.loading import id_of
 from trl_mle.competitions.mirrors import MIRRORS
 from trl_mle.competitions.own import final_competition
 
@@ -252,6 +253,52 @@ def test_what_is_wrong_with_a_config_is_one_clear_line(config, reason, own_folde
     with pytest.raises(CompetitionError, match=reason) as error:
         load_competition(str(own_folder))
     assert "\n" not in str(error.value)
+
+
+BOMB = "\n".join(
+    ["a0: &a0 [x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 20)), "metric: *a19"]
+)
+HOSTILE_VALUES = {
+    "deep lists": "[" * 3000 + "]" * 3000,
+    "deep maps": "{a: " * 3000 + "}" * 3000,
+    "deep, in lines": "".join("\n" + " " * level + "a:" for level in range(1, 1000)),
+    "itself": "&a [*a]",
+    "an alias": "&a [x]\nid_column: *a",
+    "a merge": "\n  <<: &a {x: 1}\n  <<: *a",
+    "a long number": "0x" + "f" * 5000,
+    "a long decimal": "9" * 5000,
+    "a date": "2001-99-99",
+    "a tag that does not fit": "!!timestamp x",
+    "no digits": "!!int ''",
+    "no truth value": "!!bool x",
+    "an object": "!!python/object/apply:os.system [true]",
+    "a list as a name": "{[1]: 2}",
+    "bytes": "!!binary eA==",
+    "not a number": ".nan",
+}
+
+
+@pytest.mark.parametrize("key", ["id", "metric", "target_columns", "x"])
+@pytest.mark.parametrize("value", HOSTILE_VALUES.values(), ids=HOSTILE_VALUES)
+def test_hostile_values_of_a_config_are_one_clear_line(key, value, own_folder):
+    config = {"metric": "rmse", "id_column": "house", key: value}
+    test_what_is_wrong_with_a_config_is_one_clear_line(
+        "\n".join(f"{name}: {text}" for name, text in config.items()), "competition.yaml", own_folder
+    )
+    assert isinstance(id_of(str(own_folder)), str)
+
+
+def test_aliases_of_a_config_are_not_followed(own_folder):
+    test_what_is_wrong_with_a_config_is_one_clear_line(BOMB, "is not YAML: it has an alias.* line 2", own_folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["task:train/5", "task:", "mirror:x", "mirror:spooky-author-identification", "hf://datasets/a/b"]
+)
+def test_a_folder_cannot_take_the_name_of_another_competition(name, own_folder):
+    test_what_is_wrong_with_a_config_is_one_clear_line(
+        f"metric: rmse\nid_column: house\nid: {name!r}", "'id' must not begin with", own_folder
+    )
 
 
 def test_a_folder_that_is_none(tmp_path):

@@ -15,7 +15,7 @@ from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
 from trl_mle.competitions.prepared import check_links
 from trl_mle.competitions.repository import HUB_PREFIX, download, without_revision
-from trl_mle.data_files import read_mapping
+from trl_mle.data_files import NoAliases, read_mapping
 from trl_mle.spelling import did_you_mean
 
 
@@ -169,17 +169,22 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
             "MLE-bench's, install mlebench instead, whose code then grades it"
         )
     content = _read_config(config)
-    name = content.pop("id", _default_id(competition_id))
+    default = _default_id(competition_id)
+    name = content.pop("id", default)
     if not (isinstance(name, str) and path_slug(name)):
         do = "give it a letter from a to z, or a digit" if isinstance(name, str) else "put it in quotes"
         raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}: {do}")
+    if name != default and name.startswith((PREFIX, TASK_PREFIX, HUB_PREFIX)):
+        raise CompetitionError(
+            f"{config}: 'id' must not begin with {name.partition(':')[0]}:, which names other competitions"
+        )
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     return competition_from_folder(name, _layout(content, config), prepared)
 
 
 def _read_config(config: Path) -> dict[Any, Any]:
     try:
-        return read_mapping(config, config, "metric: roc_auc")
+        return read_mapping(config, config, "metric: roc_auc", NoAliases)
     except ValueError as error:
         raise CompetitionError(str(error)) from error
 
