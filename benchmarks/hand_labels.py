@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trl_mle.execution.program import split_lines
+from trl_mle.execution.program import parse_program, split_lines
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram
-from trl_mle.instrumentation.milestones import SUBMISSION, parse
+from trl_mle.instrumentation.milestones import SUBMISSION
 from trl_mle.instrumentation.placements import EXITS
 
 
@@ -91,7 +91,7 @@ def judge(program: InstrumentedProgram, labels: dict[str, list[int]]) -> dict[st
         `dict[str, str]`: For each milestone, `"false credit"` if this is true of one of its prints, else `"right"` if
         this is true of one, else `"late"`. Without a print `"missed"`, or `"silent"` if the program does not reach it.
     """
-    places = _Places(parse(program.original))
+    places = _Places(parse_program(program.original))
     found: dict[str, set[str]] = {milestone: set() for milestone in MILESTONES}
     for milestone, start in _prints(program):
         found[milestone].add(places.verdict(places.starts[start], milestone, set(labels[milestone])))
@@ -109,7 +109,7 @@ def _prints(program: InstrumentedProgram) -> Iterator[tuple[str, tuple[int, int]
     line = [0]  # line in the original, by line of the program with prints
     for text in split_lines(program.source):
         line.append(line[-1] + (program.nonce not in text))
-    for node in ast.walk(parse(program.source)):
+    for node in ast.walk(parse_program(program.source)):
         for block in _blocks(node):
             before = (0, 0)
             for statement in block:

@@ -30,9 +30,8 @@ from rich.table import Table
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
-from trl_mle.execution.program import split_lines
+from trl_mle.execution.program import parse_program, split_lines
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, insert_prints, verify
-from trl_mle.instrumentation.milestones import parse
 from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.starter.build import train_tokenizer
@@ -90,7 +89,7 @@ def throughput(programs: list[str]) -> dict:
     for _ in range(ROUNDS):
         seconds = 0.0
         for source in programs:
-            steps, reports = find_steps(parse(source)), find_reports(parse(source))
+            steps, reports = find_steps(parse_program(source)), find_reports(parse_program(source))
             started = time.process_time()
             verify(source, insert_prints(source, steps, NONCE, reports).source, NONCE)
             seconds += time.process_time() - started
@@ -156,7 +155,10 @@ def main() -> None:
     ]
     figures = {
         "tokens": tokens(
-            {"hand-labelled": labelled, "programs.jsonl": [(source, find_steps(parse(source))) for source in sources]}
+            {
+                "hand-labelled": labelled,
+                "programs.jsonl": [(source, find_steps(parse_program(source))) for source in sources],
+            }
         ),
         "throughput": throughput(sources),
         "agreement": agreement(),

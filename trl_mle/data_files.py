@@ -17,7 +17,18 @@ def read_data(path: Path) -> Any:
     return _frozen(yaml.load(path.read_text(encoding="utf-8"), Loader))
 
 
-def read_mapping(path: Path, name: object, example: str) -> dict[Any, Any]:
+class NoAliases(yaml.SafeLoader):
+    """For files of others: half a kilobyte of aliases stands for a gigabyte of values."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.MarkedYAMLError(problem="it has an alias", problem_mark=self.peek_event().start_mark)
+        return super().compose_node(parent, index)
+
+
+def read_mapping(
+    path: Path, name: object, example: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader
+) -> dict[Any, Any]:
     """
     Reads a YAML file of the user.
 
@@ -28,13 +39,18 @@ def read_mapping(path: Path, name: object, example: str) -> dict[Any, Any]:
             What messages call it.
         example (`str`):
             One of its lines, for messages.
+        loader (`type`, *optional*, defaults to `yaml.SafeLoader`):
+            [`NoAliases`] for a file that somebody else wrote.
 
     Raises:
         `ValueError`: It is not YAML, or does not map names to values.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506
+        repr(content)  # for messages: Python does not print every number
+    except RecursionError as error:
+        raise ValueError(f"{name} is nested too deeply") from error
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # PyYAML's own where a tag does not fit
         raise ValueError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{name} must hold lines of the form {example!r}")

@@ -336,9 +336,7 @@ def test_links_are_refused(tmp_path, name):
     package = write_package(tmp_path / "prices", "mle-dojo")
     (package / name).unlink(missing_ok=True)
     (package / name).symlink_to("/etc/hostname")
-    with pytest.raises(
-        CompetitionError, match=f"{name} is a link that leaves the package: copy the package with cp -rL"
-    ):
+    with pytest.raises(CompetitionError, match=f"{name} is a link out of {package}: put a copy in its place"):
         import_as_rmse(package, tmp_path / "out")
 
 

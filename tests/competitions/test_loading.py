@@ -8,7 +8,9 @@ import pytest
 
 from trl_mle.competitions import CompetitionError, TaskSet, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
+from trl_mle.competitions.loading import id_of
 from trl_mle.competitions.mirrors import MIRRORS
+from trl_mle.competitions.own import final_competition
 
 
 SPOOKY = "spooky-author-identification"
@@ -99,6 +101,51 @@ def test_mistyped_folders_name_those_beside_them(own_folder, monkeypatch):
     for typed in ("pricse", "./pricse/"):
         with pytest.raises(CompetitionError, match=r"; did you mean './prices'\?$"):
             load_competition(typed)
+
+
+@pytest.mark.parametrize(
+    "target", ["../private/test.csv", "../private", "/etc/hostname", "/nowhere", "../../../other"]
+)
+@pytest.mark.parametrize("name", ["description.md", "train.csv", "more", "images/a/b"])
+def test_links_out_of_the_public_files_are_refused(own_folder, name, target):
+    """They would show a user's files, and labels, in prompts and in what is exported."""
+    link = own_folder / "public" / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target if target[0] == "/" else "../" * name.count("/") + target)
+    (own_folder.parent / "linked").symlink_to(own_folder)
+    for folder in (own_folder, own_folder.parent / "linked"):
+        with pytest.raises(
+            CompetitionError, match=f"/public/{name} is a link out of .*/public: put a copy in"
+        ) as error:
+            load_competition(folder)
+        assert "\n" not in str(error.value)
+    link.rename(link.with_name("first"))
+    link.symlink_to("first")  # a link inside to one that leads out
+    with pytest.raises(CompetitionError, match="is a link out of"):
+        TaskSet([str(own_folder)])[str(own_folder)]
+
+
+def test_links_out_of_the_unlabelled_rows_are_refused(own_folder):
+    (own_folder / "final").mkdir()
+    competition = load_competition(own_folder)
+    assert final_competition(competition).public_dir == own_folder / "final"
+    (own_folder / "final" / "description.md").symlink_to("../private/test.csv")
+    with pytest.raises(CompetitionError, match=r"final/description\.md is a link out of"):
+        final_competition(competition)
+
+
+@pytest.mark.parametrize("part", ["", "public", "private"])
+def test_data_may_lie_behind_links(own_folder, tmp_path, part):
+    """On another disk, for example, and with links that stay among the public files."""
+    (own_folder / "public" / "images").mkdir()
+    (own_folder / "public" / "images" / "loop").symlink_to("..")
+    (own_folder / "public" / "same.csv").symlink_to(own_folder / "public" / "train.csv")
+    (own_folder / "public" / "gone.csv").symlink_to("nowhere")
+    (own_folder / part).rename(tmp_path / "elsewhere")
+    (own_folder / part).symlink_to(tmp_path / "elsewhere")
+    comp = load_competition(own_folder)
+    assert comp.grade(comp.answers).value == 0
 
 
 def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
@@ -206,6 +253,52 @@ def test_what_is_wrong_with_a_config_is_one_clear_line(config, reason, own_folde
     with pytest.raises(CompetitionError, match=reason) as error:
         load_competition(str(own_folder))
     assert "\n" not in str(error.value)
+
+
+BOMB = "\n".join(
+    ["a0: &a0 [x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 20)), "metric: *a19"]
+)
+HOSTILE_VALUES = {
+    "deep lists": "[" * 3000 + "]" * 3000,
+    "deep maps": "{a: " * 3000 + "}" * 3000,
+    "deep, in lines": "".join("\n" + " " * level + "a:" for level in range(1, 1000)),
+    "itself": "&a [*a]",
+    "an alias": "&a [x]\nid_column: *a",
+    "a merge": "\n  <<: &a {x: 1}\n  <<: *a",
+    "a long number": "0x" + "f" * 5000,
+    "a long decimal": "9" * 5000,
+    "a date": "2001-99-99",
+    "a tag that does not fit": "!!timestamp x",
+    "no digits": "!!int ''",
+    "no truth value": "!!bool x",
+    "an object": "!!python/object/apply:os.system [true]",
+    "a list as a name": "{[1]: 2}",
+    "bytes": "!!binary eA==",
+    "not a number": ".nan",
+}
+
+
+@pytest.mark.parametrize("key", ["id", "metric", "target_columns", "x"])
+@pytest.mark.parametrize("value", HOSTILE_VALUES.values(), ids=HOSTILE_VALUES)
+def test_hostile_values_of_a_config_are_one_clear_line(key, value, own_folder):
+    config = {"metric": "rmse", "id_column": "house", key: value}
+    test_what_is_wrong_with_a_config_is_one_clear_line(
+        "\n".join(f"{name}: {text}" for name, text in config.items()), "competition.yaml", own_folder
+    )
+    assert isinstance(id_of(str(own_folder)), str)
+
+
+def test_aliases_of_a_config_are_not_followed(own_folder):
+    test_what_is_wrong_with_a_config_is_one_clear_line(BOMB, "is not YAML: it has an alias.* line 2", own_folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["task:train/5", "task:", "mirror:x", "mirror:spooky-author-identification", "hf://datasets/a/b"]
+)
+def test_a_folder_cannot_take_the_name_of_another_competition(name, own_folder):
+    test_what_is_wrong_with_a_config_is_one_clear_line(
+        f"metric: rmse\nid_column: house\nid: {name!r}", "'id' must not begin with", own_folder
+    )
 
 
 def test_a_folder_that_is_none(tmp_path):

@@ -2,9 +2,12 @@
 
 import ast
 import asyncio
+import contextlib
 import json
 import math
 import os
+import shutil
+import socket
 import subprocess
 import sys
 import tomllib
@@ -23,7 +26,7 @@ from trl_mle import cli
 from trl_mle.competitions import Competition, CompetitionError, Score, TaskSet, load_competition
 from trl_mle.competitions.families import score_range
 from trl_mle.competitions.metrics import METRICS, Takes
-from trl_mle.environments import export_harbor, harbor
+from trl_mle.environments import export_harbor, harbor, harbor_grader
 from trl_mle.environments.harbor import GRADER
 from trl_mle.environments.harbor_grader import Reward
 from trl_mle.execution import Limits
@@ -272,7 +275,46 @@ def test_a_submission_that_is_missing_or_a_link_to_the_answers_is_invalid(export
     assert shown["error"] == "there is no /home/user/submission.csv"
     reward, shown = run_test(task, tmp_path / "link", link_to="/tests/answers.csv")
     assert reward == -10.0
-    assert "cannot be opened: Too many levels of symbolic links" in shown["error"]
+    assert "could not be opened: Too many levels of symbolic links" in shown["error"]
+
+
+def unreadable(path):
+    path.write_text("no table")
+    path.chmod(0)
+
+
+def bind(path):
+    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as server:  # whose paths are short
+        server.bind(path.name)
+
+
+LEFT = {
+    "folder": lambda path: path.mkdir(),
+    "full folder": lambda path: write_files(path, {"submission.csv": "id,y0\n"}),
+    "loop": lambda path: path.symlink_to("submission.csv"),
+    "dangling": lambda path: path.symlink_to("nowhere"),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "hard link": lambda path: os.link(path.with_name("answers.csv"), path),
+    "pipe": os.mkfifo,
+    "huge": lambda path: (path.touch(), os.truncate(path, 1 << 33)),
+    "zeros": lambda path: path.write_bytes(b"\0" * 1000),
+    "unreadable": unreadable,
+    "socket": bind,
+    "no parent": lambda path: (path.parent.rename(f"{path.parent}2"), path.parent.write_text("no folder")),
+}
+
+
+@pytest.mark.parametrize("leave", LEFT.values(), ids=LEFT)
+def test_whatever_an_agent_leaves_is_its_own_failure(exported, tmp_path, leave):
+    """Without a reward file Harbor would take it for a failure of the infrastructure, which a policy could choose."""
+    tests, logs = exported[0]["houses"] / "tests", tmp_path / "logs"
+    submission = tmp_path / "home" / "submission.csv"
+    submission.parent.mkdir()
+    shutil.copy(tests / "answers.csv", submission.parent)
+    leave(submission)
+    harbor_grader.main(tests, submission, logs)
+    assert (logs / "reward.txt").read_text() == "-10.0\n"
+    assert json.loads((logs / "score.json").read_text())["error"]
 
 
 @pytest.mark.parametrize("name", ["digits", "mirror:plant-pathology-2020-fgvc7?rows=60"])

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from support.packages import write_files
 from support.tiers import AS_ROOT, LANDLOCK, TIERS, early_landlock
 
 from trl_mle.competitions import Competition, load_competition
@@ -171,6 +173,41 @@ def test_a_hostile_program_gets_nothing(futures, name):
     assert "Traceback" not in result.stderr or result.outcome is not Outcome.OK, seen
     if submission := re.search("^# submission: (.*)$", text, re.MULTILINE):
         assert (result.submission or b"none").decode().strip() == submission[1]
+
+
+PLACES = [
+    "share/tool/venv/lib/python3.11/site-packages",
+    "pipx/venvs/tool/lib64/python3.14/site-packages",
+    "src/app/.venv/lib/pypy3.11/site-packages",
+    "local/lib/python3/dist-packages",
+    "share/many-packages/target",  # of `pip install --target`
+    "a/b/c/d/e/f/g/h/i",
+]
+
+
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_labels_are_hidden_in_other_environments_wherever_they_lie(competition, tmp_path, sandbox):
+    own, packages = tmp_path / "own", sysconfig.get_paths()["purelib"]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", own], check=True)
+    path = next(own.glob("lib/python3*/site-packages")) / "others.pth"
+    path.write_text(f"import site; site.addsitedir({packages!r})\n")
+    labels = ["sklearn/datasets/data/wine_data.csv", "trl_mle/competitions/mirrors/making.py"]
+    files = {f"{place}/{name}": "label" for place in [*PLACES, "share/store"] for name in labels}
+    files |= {"opt/conda/conda-meta/history": "", "opt/conda/pkgs/scikit-learn.conda": "label"}
+    files |= {f"{place}/seen.txt": "seen" for place in PLACES}
+    write_files(own, files)
+    (own / "share/store/sklearn/datasets").rename(own / "share/datasets")
+    (own / "share/store/sklearn/datasets").symlink_to(own / "share/datasets")
+    hostile = Path(__file__).with_name("hostile").joinpath("labels_in_other_environments.py").read_text()
+    others = f"""
+attempt("link", lambda: open("{own}/share/store/{labels[0]}").read())
+for place in {PLACES}:
+    print(open("{own}/" + place + "/seen.txt").read())
+"""
+    python = str(own / "bin/python")
+    with LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=["numpy"], python=python) as executor:
+        [result] = executor.run_many([(PRELUDE + hostile + others, competition)])
+    assert [result.stdout.count(word) for word in ("LOOT", "failed ", "seen")] == [0, 2, len(PLACES)], result
 
 
 @pytest.mark.parametrize("sandbox", [*TIERS, "none"])

@@ -3,8 +3,9 @@ import io
 
 import pytest
 
+from trl_mle.execution.program import parse_program
 from trl_mle.instrumentation import AstInstrumenter, insert_prints, verify
-from trl_mle.instrumentation.milestones import parse, report_lines
+from trl_mle.instrumentation.milestones import report_lines
 from trl_mle.instrumentation.reports import MAX_REPORTS, find_reports
 
 
@@ -12,7 +13,7 @@ NONCE = "5e1f0c9a7b3d2468"
 
 
 def found(source):
-    return find_reports(parse(source))
+    return find_reports(parse_program(source))
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from support.programs import PROGRAMS, UNTOUCHED
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
-from trl_mle.execution.program import split_lines
+from trl_mle.execution.program import parse_program, split_lines
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, VerificationError, insert_prints, verify
-from trl_mle.instrumentation.milestones import marker_print, parse, report_lines
+from trl_mle.instrumentation.milestones import marker_print, report_lines
 from trl_mle.instrumentation.placements import parse_rewrite
 from trl_mle.instrumentation.reports import find_reports
 
@@ -170,7 +170,7 @@ def test_honest_rewrites_are_accepted():
         placements = parse_rewrite(source, rewritten)
         written = Counter(re.findall(r"milestone: +([a-z_]+)", rewritten))
         assert Counter(milestone for _, milestone in placements) <= written, name
-        final = insert_prints(source, placements, NONCE, find_reports(parse(source)))
+        final = insert_prints(source, placements, NONCE, find_reports(parse_program(source)))
         assert same_program(source, final.source), name
         if not takes_over_print(source):
             verify(source, final.source, NONCE)
@@ -728,7 +728,7 @@ def test_submission_and_exit_status_are_the_same():
     marked = []
     for source, competition in items:
         places = [(line, MILESTONES[line % 7]) for line in range(1, len(split_lines(source)) + 1)]
-        program = insert_prints(source, places, NONCE, find_reports(parse(source)))
+        program = insert_prints(source, places, NONCE, find_reports(parse_program(source)))
         try:
             verify(source, program.source, NONCE)
         except VerificationError:

@@ -7,17 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_mle.execution.program import MAX_LENGTH
+from trl_mle.execution.program import MAX_LENGTH, parse_program
 from trl_mle.prompts import extract, extract_code, given_program
 
 
 READ = "import pandas as pd\nt = pd.read_csv('input/test.csv')"
 WRITE = "t.to_csv('submission.csv')"
 WHOLE = f"{READ}\n{WRITE}"
-FIT = "t = pd.read_csv('input/train.csv')\njoblib.dump(Ridge().fit(t), 'm.pkl')"
-APPLY = f"m = joblib.load('m.pkl')\n{WHOLE}"
 LOAD = "def load():\n    return pd.read_csv('input/test.csv')"
-USE = f"t = load()\ns = pd.read_csv('input/s.csv')\n{WRITE}"
+USE = f"s = pd.read_csv('input/s.csv')\n{WRITE}"
 
 
 def fenced(*blocks):
@@ -104,67 +102,36 @@ CASES = {
     "an item of a list": ("1. ```python\n   if x:\n       y = 1\n   ```\n2. Done", "if x:\n    y = 1"),
     "a quotation": ("> ```python\n> if x:\n>\n>     y = 1\n> ```\nDone", "if x:\n\n    y = 1"),
     "deep": ("(" * 5000, None),
-    # Several files
-    "one that fits and one that predicts": (
-        f"```python\n{FIT}\n```\nThen:\n```python\n{APPLY}\n```",
-        f"{FIT}\n{APPLY}",
-    ),
-    "the first of two opened to write": (
-        f"```python\nwith open('m.pkl', 'wb') as f:\n    pickle.dump(1, f)\n```\n```python\nm = pickle.load(open('m.pkl', 'rb'))\n{WHOLE}\n```",
-        f"with open('m.pkl', 'wb') as f:\n    pickle.dump(1, f)\nm = pickle.load(open('m.pkl', 'rb'))\n{WHOLE}",
-    ),
-    "two versions that write the same": (
-        f"```python\n{FIT}\n{APPLY}\n```\n```python\n{FIT}\n{APPLY} # 2\n```",
-        f"{FIT}\n{APPLY} # 2",
-    ),
+    "two versions that write the same": (fenced(f"{WHOLE}\nm.save('m.pkl')", f"{WHOLE} # 2"), f"{WHOLE} # 2"),
     "a demo that reads the same": (
         f"```python\npd.read_csv('input/test.csv').head()\n```\n```python\n{WHOLE}\n```",
         WHOLE,
-    ),
-    "a name in a comment": (
-        f"```python\n# utils.py\n{LOAD}\n```\n```python\nfrom utils import load\n{USE}\n```",
-        f"# utils.py\n{LOAD}\n{USE}",
-    ),
-    "a name in a heading": (
-        f"**`utils.py`**\n\n```python\n{LOAD}\n```\n`main.py`:\n```python\nfrom utils import load\n{USE}\n```",
-        f"{LOAD}\n{USE}",
-    ),
-    "a name in the fence": (
-        f"```python:utils.py\n{LOAD}\n```\n```main.py\nfrom utils import load\n{USE}\n```",
-        f"{LOAD}\n{USE}",
-    ),
-    "a title in the fence": (
-        f"```python title='utils.py'\n{LOAD}\n```\n```python\nfrom utils import load\n{USE}\n```",
-        f"{LOAD}\n{USE}",
-    ),
-    "the last version of a file": (
-        f"utils.py\n```py\nx\n```\nutils.py\n```py\n{LOAD}\n```\n```py\nfrom utils import load\n{USE}\n```",
-        f"{LOAD}\n{USE}",
-    ),
-    "three that need each other": (
-        f"a.py\n```py\nx = 1\n```\n```py\nfrom a import x\n{FIT}\n```\nUnused:\n```py\ny = 1\n```\n```py\n{APPLY}\n```",
-        f"x = 1\n{FIT}\n{APPLY}",
-    ),
-    "a file that reads for one that writes": (
-        f"utils.py\n```py\n{LOAD}\n```\nmain.py\n```py\nfrom utils import load\nt = load()\n{WRITE}\n```\nUnused:\n```py\ny = 1\n```",
-        f"{LOAD}\nt = load()\n{WRITE}",
-    ),
-    "an import that cannot be left out": (
-        f"utils.py\n```py\n{LOAD}\n```\n```py\nfrom utils import (\n  load)\n{USE}\n```",
-        f"from utils import (\n  load)\n{USE}",
     ),
     "an earlier version that writes where the last one says": (
         fenced(WHOLE, f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)"),
         f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)",
     ),
-    "a file in the folder of the program": (
-        fenced(FIT, f"m = joblib.load('./m.pkl')\n{WHOLE}"),
-        f"{FIT}\nm = joblib.load('./m.pkl')\n{WHOLE}",
+    "a file's name in the fence": ("```train.py\nx = 1\n```", "x = 1"),
+    "a file's name behind the language": ("```python:train.py\nx = 1\n```\n```text\ny\n```", "x = 1"),
+    "cells, of which the last one reads and writes": (
+        fenced("import pandas as pd", f"{READ}\nt = t.dropna()", USE),
+        f"import pandas as pd\n{READ}\nt = t.dropna()\n{USE}",
     ),
-    "comprehensions that crash a compiler": (fenced("x = " + "[" * 90 + "a" + " for a in b]" * 90, WHOLE), WHOLE),
-    "cells, of which the last one runs the others, and a demo": (
-        fenced("import pandas as pd", LOAD, f"def main():\n    t = load()\n    {WRITE}", "main()", "import os"),
+    "cells, of which one runs the others, and a check": (
+        fenced(
+            "import pandas as pd", LOAD, f"def main():\n    t = load()\n    {WRITE}", "main()", "!head submission.csv"
+        ),
         f"import pandas as pd\n{LOAD}\ndef main():\n    t = load()\n    {WRITE}\nmain()",
+    ),
+    # Commands of a notebook
+    "a statement that is timed": ("```python\n%time s = pd.read_csv('s.csv')\n```", "s = pd.read_csv('s.csv')"),
+    "a timed statement in a block": ("```python\nif x:\n    %time y = 1\n```", "if x:\n    y = 1"),
+    "a cell that is timed": ("```python\n%%time\nx = 1\n\ny = 2\n```", "x = 1\n\ny = 2"),
+    "a cell that is written to a file": ("```python\n%%writefile model.py\nx = 1\n```", "x = 1"),
+    "what a command prints": ("```python\nfiles = !ls input\nx = 1\n```", "x = 1"),
+    "commands in some cells": (
+        fenced(f"!pip install x\n{READ}", f"%time t = t.dropna()\n{WRITE}"),
+        f"{READ}\nt = t.dropna()\n{WRITE}",
     ),
     # A fence that none has opened
     "begun by the prompt, and closed": (f"{WHOLE}\n```\nIt reads, and writes.", WHOLE),
@@ -230,12 +197,6 @@ def test_what_checks_a_submission_is_not_the_program(statements, checks):
     assert extract_code(fenced(program, *checks)) == program
 
 
-@pytest.mark.parametrize("later", ["x = max([1, 2])", "from fastai.tabular.all import *\nx = pd.DataFrame()"])
-def test_names_that_python_or_a_star_import_binds_are_none_of_other_cells(later):
-    program = f"{later}\n{WHOLE}"
-    assert extract_code(fenced("import pandas as pd\nmax = 3\nprint(max)", program)) == program
-
-
 @given(st.lists(st.sampled_from(QUOTES), min_size=1, max_size=4).map("\n".join))
 def test_quotes_do_not_hide_the_end_of_a_block(quoted):
     ast.parse(quoted)
@@ -292,11 +253,6 @@ DEFINITIONS = "\n".join(f"def f{number}():\n    return 0" for number in range(MA
         ("```py\nx\n```\n" * (MANY // 10), "x"),
         ("```py\n!x\n" * (MANY // 10), None),
         ('```py\n"""\n' * (MANY // 10), '"""'),
-        (
-            "".join(f"a{i}.py\n```py\nimport a{i - 1}\n```\n" for i in range(1, MANY // 30))
-            + f"```py\nimport a{MANY // 30 - 1}\nopen('t.csv')\nopen('submission.csv', 'w')\n```",
-            "import a0\nopen('t.csv')\nopen('submission.csv', 'w')",
-        ),
         (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
         (f"```py\n{DEFINITIONS}\n```\n" * 2, DEFINITIONS),
         ("> " * MANY + "```py", None),
@@ -304,7 +260,7 @@ DEFINITIONS = "\n".join(f"def f{number}():\n    return 0" for number in range(MA
     ],
     ids=[
         *("tags", "thoughts", "blanks", "tildes", "ticks", "blanks after text", "imports", "backslashes"),
-        *("blocks", "commands", "strings", "files", "names", "definitions", "quotations", "lists"),
+        *("blocks", "commands", "strings", "names", "definitions", "quotations", "lists"),
     ],
 )
 def test_long_completions_take_no_time(completion, code):
@@ -336,7 +292,7 @@ def test_python_reads_a_text_a_limited_number_of_times(lines):
     def parse(text):
         nonlocal read
         read += len(text)
-        return ast.parse(text)
+        return parse_program(text)
 
     completion = "\n".join(lines * 40)
     with pytest.MonkeyPatch.context() as patch:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from trl_mle.competitions.leaks import equals_answers, find_leak
 from trl_mle.competitions.loading import load_competition
 from trl_mle.competitions.metrics import find_metric
 from trl_mle.competitions.own import write_config
-from trl_mle.competitions.prepared import copy_file, csv_text, new_folder, write_file
+from trl_mle.competitions.prepared import check_links, copy_file, csv_text, new_folder, write_file
 from trl_mle.competitions.recognition import Recognized, form, recognized, trial_submissions
 from trl_mle.competitions.targets import constant_guesses, what_it_takes
 
@@ -187,10 +186,7 @@ def import_package(
     exists = CompetitionError(f"{to} exists: remove it to import the package again")
     if to.exists():
         raise exists
-    for path in package.rglob("*"):
-        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(package.resolve()):
-            # Programs would see any file of the user's
-            raise CompetitionError(f"{path} is a link that leaves the package: copy the package with cp -rL")
+    check_links(package)
     found = Package.at(package)
     if found.metric is None and metric is None:
         raise CompetitionError(f"there is no {CLASS} or {SCRIPT}: name a metric with --metric")

@@ -13,8 +13,9 @@ from trl_mle.competitions.families import load_task
 from trl_mle.competitions.local import LOCAL_COMPETITIONS, load_local
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX, load_mirror
+from trl_mle.competitions.prepared import check_links
 from trl_mle.competitions.repository import HUB_PREFIX, download, without_revision
-from trl_mle.data_files import read_mapping
+from trl_mle.data_files import NoAliases, read_mapping
 from trl_mle.spelling import did_you_mean
 
 
@@ -65,9 +66,11 @@ def load_competition(
         [`Competition`]: The competition, ready to be read and graded.
 
     Raises:
-        [`CompetitionError`]: There is no such competition, or it is not prepared, or its answers cannot be held out in part.
+        [`CompetitionError`]: There is no such competition, or it is not prepared, or a link leads out of its public files, or
+            its answers cannot be held out in part.
     """
     competition = _load(os.fspath(competition_id), data_dir)
+    check_links(competition.public_dir)
     if holdout:
         competition = replace(competition, holdout=holdout)
         competition.check_answers()
@@ -88,7 +91,7 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         ):  # who wrote it must not choose what is imported
             raise CompetitionError(
                 f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download the folder "
-                f"(hf download) and name that"
+                f"(hf download --local-dir) and name that"
             )
         return replace(_load_folder(competition_id, folder), id=without_revision(competition_id))
     in_data_dir = _in_data_dir(competition_id, data_dir)
@@ -166,17 +169,22 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
             "MLE-bench's, install mlebench instead, whose code then grades it"
         )
     content = _read_config(config)
-    name = content.pop("id", _default_id(competition_id))
+    default = _default_id(competition_id)
+    name = content.pop("id", default)
     if not (isinstance(name, str) and path_slug(name)):
         do = "give it a letter from a to z, or a digit" if isinstance(name, str) else "put it in quotes"
         raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}: {do}")
+    if name != default and name.startswith((PREFIX, TASK_PREFIX, HUB_PREFIX)):
+        raise CompetitionError(
+            f"{config}: 'id' must not begin with {name.partition(':')[0]}:, which names other competitions"
+        )
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     return competition_from_folder(name, _layout(content, config), prepared)
 
 
 def _read_config(config: Path) -> dict[Any, Any]:
     try:
-        return read_mapping(config, config, "metric: roc_auc")
+        return read_mapping(config, config, "metric: roc_auc", NoAliases)
     except ValueError as error:
         raise CompetitionError(str(error)) from error
 

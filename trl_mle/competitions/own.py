@@ -16,7 +16,7 @@ from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
 from trl_mle.competitions.loading import list_competitions, load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
-from trl_mle.competitions.prepared import csv_text, description, new_folder, write_file
+from trl_mle.competitions.prepared import check_links, csv_text, description, new_folder, write_file
 from trl_mle.competitions.reading import (
     are_unclear_dates,
     as_read,
@@ -211,6 +211,7 @@ def final_competition(competition: Competition) -> Competition | None:
     folder = competition.public_dir.parent / FINAL
     if not folder.is_dir():
         return None
+    check_links(folder)
     return replace(
         competition,
         public_dir=folder,

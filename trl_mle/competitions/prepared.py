@@ -91,6 +91,23 @@ def copy_files(source: Path, target: Path) -> None:
             copy_file(path, target / path.relative_to(source))
 
 
+def check_links(folder: Path) -> None:
+    """
+    Raises [`CompetitionError`] if a link in a folder leads out of it, to labels or to any file of the user's. Sandboxed
+    programs cannot follow it, but prompts and exports would. The folder itself may be a link.
+    """
+    real, left = os.path.realpath(folder), [os.fspath(folder)]
+    while left:
+        with os.scandir(left.pop()) as entries:  # whose kinds need no look at each of many files
+            for entry in entries:
+                if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(real):
+                    raise CompetitionError(
+                        f"{entry.path} is a link out of {folder}: put a copy in its place, if programs may see it"
+                    )
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+
+
 def _make_folder(path: Path) -> None:
     """Makes a folder and its parents with mode 0755, regardless of the umask: sandboxed programs run as another user."""
     if not path.is_dir():

@@ -40,6 +40,7 @@ GRADER = (
     "competitions/split.py",
     "competitions/metrics.py",
     "competitions/competition.py",
+    "execution/inside/submission.py",
     "environments/harbor_grader.py",
 )
 # Fields of a competition that `competition.json` leaves out: files, which lie elsewhere there, and what is made from the rest
@@ -164,9 +165,9 @@ def _copy_grader(competition: Competition, reward: Reward, tests: Path) -> None:
     for name in GRADER:
         copy = tests / "trl_mle" / name
         copy.parent.mkdir(parents=True, exist_ok=True)
-        (copy.parent / "__init__.py").touch()
         shutil.copyfile(package / name, copy)
-    (tests / "trl_mle" / "__init__.py").touch()
+        for folder in copy.relative_to(tests).parents[:-1]:
+            (tests / folder / "__init__.py").touch()
     answers = "".join(["answers", *competition.answers.suffixes])  # pandas finds the compression by the name
     shutil.copyfile(competition.answers, tests / answers)
     facts = {item.name: getattr(competition, item.name) for item in fields(Competition) if item.name not in LEFT_OUT}

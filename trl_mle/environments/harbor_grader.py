@@ -4,13 +4,12 @@ it imports, into the task's `tests/`, beside the answers: the verifier's image n
 """
 
 import json
-import os
-import stat
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trl_mle.competitions.competition import Competition, Score
+from trl_mle.competitions.competition import Competition, Score, invalid
 from trl_mle.competitions.metrics import METRICS, find_metric
+from trl_mle.execution.inside.submission import read_submission
 
 
 HOME = Path("/home/user")  # the agent's working directory, with the public files in input/
@@ -60,20 +59,14 @@ def load(tests: Path) -> tuple[Competition, Reward]:
 
 
 def grade(competition: Competition, submission: Path) -> Score:
-    """The score of a file that the agent may have replaced by a link to the answers, a device or a pipe."""
+    """The score of what the agent left in the submission's place, which may be anything."""
     try:
-        fd = os.open(submission, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        content = read_submission(submission, MAX_MB)
     except FileNotFoundError:
-        return Score(None, valid=False, error=f"there is no {submission}")
-    except OSError as error:
-        return Score(None, valid=False, error=f"{submission} cannot be opened: {error.strerror}")
-    with open(fd, "rb") as file:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-            return Score(None, valid=False, error=f"{submission} is not a regular file")
-        if info.st_size > MAX_MB << 20:
-            return Score(None, valid=False, error=f"{submission} is larger than {MAX_MB} MB")
-        return competition.grade(file.read())
+        return invalid(f"there is no {submission}")
+    except ValueError as error:
+        return invalid(str(error))
+    return competition.grade(content)
 
 
 def main(tests: Path, submission: Path = HOME / "submission.csv", logs: Path = LOGS) -> None:

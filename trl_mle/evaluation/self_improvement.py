@@ -12,7 +12,7 @@ from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.sample_log import Sample
 from trl_mle.evaluation.sampling import ChosenBy, count_executed, score_of, summarize
-from trl_mle.instrumentation.milestones import parse
+from trl_mle.execution.program import ProgramError, parse_program
 from trl_mle.rewards import Evaluation
 
 
@@ -111,8 +111,8 @@ def validation_score(evaluation: Evaluation, competition: Competition) -> float 
     if not evaluation.reports or evaluation.source is None or not evaluation.valid:
         return None
     try:
-        words = _words(parse(evaluation.source))
-    except RecursionError:  # code that compiles may still be nested too deeply
+        words = _words(parse_program(evaluation.source))
+    except ProgramError:
         words = {}
     scoring = competition.scoring
     best = scoring.best if scoring.best is not None else math.inf if scoring.higher_is_better else 0.0

@@ -1,6 +1,7 @@
 """A program for execution: its source, its instrumentation and its limits."""
 
 import ast
+import functools
 import io
 import re
 import warnings
@@ -8,7 +9,12 @@ from collections import Counter
 from dataclasses import dataclass
 
 
-MAX_LENGTH = 200_000  # characters of a program that is parsed outside the sandbox: a megabyte of it takes gigabytes
+# Limits of a program that is analysed outside the sandbox. Solutions have some thousand characters, hundreds of nodes, 20 levels
+MAX_LENGTH = 50_000  # characters: Python's parser takes the square of the time for some texts
+MAX_NODES = 10_000  # of the syntax tree: an instrumenter can take the square of the time
+MAX_DEPTH = 100  # of the syntax tree, so that recursive functions can follow it
+MAX_BITS = 2_000  # of a whole number: Python refuses to print one of more than 4,300 digits
+_LONG_NAME = re.compile(rf"(?:\.[\s\\]*+\w++[\s\\]*+){{{MAX_DEPTH}}}")  # the parser copies it at each dot of an import
 
 # The compiler names this file in its warnings (invalid escape sequences and others). Policies cause thousands of them,
 # which would bury the log of the training run.
@@ -16,17 +22,51 @@ FILENAME = "<program>"
 warnings.filterwarnings("ignore", module=re.escape(FILENAME))
 
 
+class ProgramError(ValueError):
+    """A text cannot be analysed as a program: a fact about that program, and never a failure of ours."""
+
+    def __init__(self, message: str, line: int = 1):
+        super().__init__(message)
+        self.line = line  # the first that is no Python
+
+
 def parse_program(source: str) -> ast.Module:
     """
-    The AST of a program that may not be one, as if read from a file (which may start with a byte order mark).
+    The syntax tree of a text from outside, as if read from a file (which may start with a byte order mark). Whoever looks into
+    a program gets its tree here: one that any function can follow, dump and compare. Do not modify it.
 
     Raises:
-        `SyntaxError`, `ValueError`, `RecursionError`, `MemoryError`: The program does not compile.
-        `ValueError`: It has more than `MAX_LENGTH` characters.
+        [`ProgramError`]: It is no Python, or too large, too deep or too odd to be analysed.
     """
+    found = _parsed(source)
+    if isinstance(found, ProgramError):
+        raise ProgramError(str(found), found.line)  # a new one: each that is raised collects a traceback
+    return found
+
+
+@functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all parse the same program
+def _parsed(source: str) -> ast.Module | ProgramError:
     if len(source) > MAX_LENGTH:
-        raise ValueError(f"the program has more than {MAX_LENGTH} characters")
-    return ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
+        return ProgramError(f"the program has more than {MAX_LENGTH} characters")
+    if _LONG_NAME.search(source):
+        return ProgramError(f"the program has a name of more than {MAX_DEPTH} parts")
+    try:
+        tree = ast.parse(source.removeprefix("\ufeff"), filename=FILENAME)
+    except SyntaxError as error:
+        return ProgramError(str(error), error.lineno or 1)
+    except (ValueError, RecursionError, MemoryError) as error:  # NUL, half a character, or nested too deeply
+        return ProgramError(str(error) or type(error).__name__)
+    nodes, depth = 0, 0
+    level: list[ast.AST] = [tree]
+    while level:
+        nodes, depth = nodes + len(level), depth + 1
+        if nodes > MAX_NODES or depth > MAX_DEPTH:
+            return ProgramError(f"the program's syntax tree has more than {MAX_NODES} nodes or {MAX_DEPTH} levels")
+        for node in level:
+            if isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value.bit_length() > MAX_BITS:
+                return ProgramError(f"the program has a whole number of more than {MAX_BITS} bits", node.lineno)
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return tree
 
 
 def split_lines(source: str) -> list[str]:

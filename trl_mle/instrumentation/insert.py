@@ -5,8 +5,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from trl_mle.execution.program import InstrumentedProgram, split_lines
-from trl_mle.instrumentation.milestones import MILESTONES, marker_print, parse, report_lines
+from trl_mle.execution.program import InstrumentedProgram, parse_program, split_lines
+from trl_mle.instrumentation.milestones import MILESTONES, marker_print, report_lines
 
 
 INDENTATION = " \t\f"
@@ -82,7 +82,7 @@ def insert_prints(
     not verified yet, see [`verify`].
     """
     lines = split_lines(original)
-    places = list(_places(parse(original).body))
+    places = list(_places(parse_program(original).body))
     starts = [place.statement.lineno for place in places]
     texts: list[tuple[int, tuple[str, ...], int]] = [
         (line, (marker_print(nonce, milestone),), MILESTONES.index(milestone)) for line, milestone in placements

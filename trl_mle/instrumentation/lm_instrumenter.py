@@ -1,6 +1,5 @@
 """Places milestone prints with a frozen language model, as in the paper."""
 
-import contextlib
 import hashlib
 import io
 import secrets
@@ -11,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, get_args
 
-from trl_mle.execution.program import InstrumentedProgram, split_lines
+from trl_mle.execution.program import InstrumentedProgram, ProgramError, parse_program, split_lines
 from trl_mle.instrumentation import placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS, parse
+from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS
 from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import VerificationError, verify
@@ -163,17 +162,16 @@ class LmInstrumenter:
         for reason in set(refused):
             self._counts[f"rejected/{reason}"] += 1
         if kept and self.mode == "quote" and IMPORTS not in (milestone for _, milestone in kept):
-            with contextlib.suppress(RecursionError):  # it is nested too deeply
-                kept += [step for step in find_steps(parse(source)) if step[1] == IMPORTS]
+            kept += [step for step in find_steps(parse_program(source)) if step[1] == IMPORTS]
         return kept
 
     def _place(self, source: str, found: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:
         nonce = nonce or secrets.token_hex(8)
         if found:
             try:
-                program = insert_prints(source, found, nonce, find_reports(parse(source)))
+                program = insert_prints(source, found, nonce, find_reports(parse_program(source)))
                 verify(program.original, program.source, nonce)
-            except (VerificationError, RecursionError):  # it replaces `print`, or is nested too deeply
+            except ProgramError:  # such as one that replaces `print`
                 self._counts["none"] += 1
                 return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce)
             if program.milestones:
@@ -189,9 +187,9 @@ def visible(source: str, cut_strings: bool) -> str | None:
     `None` if it is not Python."""
     lines = [line.rstrip("\r\n") for line in split_lines(source.removeprefix("\ufeff"))]
     try:
-        parse(source)
+        parse_program(source)
         tokens = list(tokenize.generate_tokens(io.StringIO("\n".join(lines)).readline))
-    except (SyntaxError, ValueError, RecursionError, MemoryError, tokenize.TokenError):
+    except (ProgramError, SyntaxError, tokenize.TokenError):
         return None
     for token in reversed(tokens):
         (line, column), (last_line, last_column) = token.start, token.end

@@ -3,12 +3,11 @@
 import ast
 import functools
 import hashlib
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, TypeGuard
 
-from trl_mle.execution.program import InstrumentedProgram, parse_program
+from trl_mle.execution.program import InstrumentedProgram
 
 
 IMPORTS = "imports"
@@ -30,9 +29,6 @@ DESCRIPTIONS = {
 }
 MILESTONES = tuple(DESCRIPTIONS)
 
-# Size limit of the syntax tree: the work can grow with the square of the nodes. Solutions have hundreds of nodes.
-MAX_NODES = 10_000
-
 
 def marker_print(nonce: str, milestone: str) -> str:
     """The statement that marks `milestone` in the output."""
@@ -50,27 +46,14 @@ def report_lines(nonce: str, value: str) -> tuple[str, str]:
     )
 
 
-def parse(source: str) -> ast.Module:
-    """
-    The program's AST, as if read from a file (which may start with a byte order mark). Do not modify it. Raises `SyntaxError`,
-    `ValueError` (also if it is too large to be analysed soon), `RecursionError` or `MemoryError`.
-    """
-    found = _parsed(source)
-    if isinstance(found, Exception):
-        raise type(found)(*found.args)  # a new one: each that is raised collects a traceback
-    return found
-
-
-@functools.lru_cache(maxsize=4)  # choosing places, checking them and inserting prints all parse the same program
-def _parsed(source: str) -> ast.Module | SyntaxError | ValueError:
-    """The program's AST, or why it has none; what depends on the depth of the stack or on free memory is raised."""
-    try:
-        tree = parse_program(source)
-        if next(itertools.islice(ast.walk(tree), MAX_NODES, None), None) is not None:
-            raise ValueError(f"the program's syntax tree has more than {MAX_NODES} nodes")
-    except (SyntaxError, ValueError) as error:
-        return error.with_traceback(None)
-    return tree
+def dotted(node: ast.AST) -> str:
+    """The text of `a` or `a.b`; empty for other expressions."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, attr=name) if base := dotted(value):
+            return f"{base}.{name}"
+    return ""
 
 
 def imported_names(node: ast.AST) -> dict[str, str]:

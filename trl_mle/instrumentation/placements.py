@@ -3,8 +3,8 @@
 import ast
 import re
 
-from trl_mle.execution.program import split_lines
-from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, is_block, parse
+from trl_mle.execution.program import ProgramError, parse_program, split_lines
+from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, is_block
 from trl_mle.instrumentation.verify import VerificationError
 
 
@@ -43,14 +43,11 @@ def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     differs otherwise, raises [`VerificationError`].
     """
     try:
-        found = parse(rewritten)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        found = parse_program(rewritten)
+    except ProgramError as error:
         raise VerificationError(f"the rewritten program does not compile: {error}") from error
     placements: list[tuple[int, str]] = []
-    try:
-        _align(parse(original).body, found.body, placements)
-    except RecursionError as error:
-        raise VerificationError("the program is nested too deeply to compare") from error
+    _align(parse_program(original).body, found.body, placements)
     return placements
 
 
@@ -123,7 +120,7 @@ def check(original: str, placements: list[tuple[int, str]]) -> tuple[list[tuple[
     """Keeps the milestones that can have been reached at the model's places; for the others returns the reasons."""
     if len(placements) > 2 and len({line for line, _ in placements}) == 1:
         return [], ["one_line"] * len(placements)
-    tree, last_line = parse(original), len(split_lines(original))
+    tree, last_line = parse_program(original), len(split_lines(original))
     imports, work = set[int](), set[int]()
     in_strings, after_exit = set[int](), set[int]()
     for node in ast.walk(tree):

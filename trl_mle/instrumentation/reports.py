@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trl_mle.competitions.metrics import METRICS
-from trl_mle.instrumentation.milestones import imported_names, is_block
+from trl_mle.instrumentation.milestones import dotted, imported_names, is_block
 
 
 MAX_REPORTS = 8
@@ -48,11 +48,8 @@ def find_reports(tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def _dotted(node: ast.expr, names: dict[str, str]) -> str:
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute):
-        attributes.insert(0, node.attr)
-        node = node.value
-    return ".".join([names.get(node.id, node.id), *attributes]) if isinstance(node, ast.Name) else ""
+    name, dot, attributes = dotted(node).partition(".")
+    return names.get(name, name) + dot + attributes
 
 
 def _is_score(value: ast.expr, names: dict[str, str]) -> bool:

@@ -3,11 +3,11 @@
 import ast
 import re
 
-from trl_mle.execution.program import split_lines
-from trl_mle.instrumentation.milestones import MILESTONES, marker_print, parse, report_lines
+from trl_mle.execution.program import ProgramError, parse_program, split_lines
+from trl_mle.instrumentation.milestones import MILESTONES, dotted, marker_print, report_lines
 
 
-class VerificationError(ValueError):
+class VerificationError(ProgramError):
     """The instrumented program is not the original plus our prints."""
 
 
@@ -58,8 +58,8 @@ def verify(original: str, source: str, nonce: str) -> None:
     if kept != [line.rstrip("\r\n") for line in split_lines(original)]:
         raise VerificationError("the lines besides the prints are not those of the original")
     try:
-        tree = parse(source)
-    except (SyntaxError, ValueError) as error:
+        tree = parse_program(source)
+    except ProgramError as error:
         raise VerificationError(f"the program does not compile: {error}") from error
     future = [node.lineno for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     if ours and future and min(ours) < max(future):
@@ -123,10 +123,7 @@ def takes_over_print(node: ast.AST) -> bool:
             return True
         case ast.Attribute(attr="close" | "detach" | "fileno", value=stream) | ast.withitem(context_expr=stream):
             # After `os.close(1)`, the next opened file would receive the prints.
-            return (
-                isinstance(stream, ast.Name | ast.Attribute)
-                and ast.unparse(stream).removesuffix(".buffer") in _STREAMS
-            )
+            return dotted(stream).removesuffix(".buffer") in _STREAMS
         case ast.Attribute(attr="closerange" | "dup2") | ast.alias(name="close" | "closerange" | "dup2"):
             return True
         case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open" | "fdopen"), args=[ast.Constant(1), *_]):

@@ -1,12 +1,10 @@
 """Extracts the program from a completion."""
 
 import ast
-import builtins
 import re
-import symtable
 from typing import NamedTuple
 
-from trl_mle.execution.program import FILENAME, parse_program
+from trl_mle.execution.program import ProgramError, parse_program
 
 
 # The training process reads what a policy wrote, so no expression may look at a character more than a few times
@@ -14,21 +12,17 @@ _FENCE = re.compile(
     r"(?P<indent>[ \t]*+(?:>[ \t]*+)*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+)(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`]*+)"
 )
 _FENCE_AFTER_TEXT = re.compile(r"(?<!`)(?P<mark>`{3,}+)[ \t]*+(python3?|py)[ \t]*+$", re.IGNORECASE)
-_IMPORT = re.compile(r"import \w|from \S+ import ")
-_NOTEBOOK = re.compile(r"[ \t]*+[!%]")  # a command of a notebook, such as `!pip install` or `%matplotlib inline`
+_IMPORT = re.compile(r"(?m)^(?:import \w|from \S++ import )")
+# A notebook's commands: `%time` before a statement, which stays; `!pip install`, `%matplotlib inline`, `files = !ls`
+_COMMAND = re.compile(r"^([ \t]*+)(?:%{1,2}time\b[ \t]*+|(?:\w++[ \t]*+=[ \t]*+)?[!%].*)")
 _SUBMISSION = re.compile(r"(?P<read>\bread_\w++\([^\"')\n]{0,99}[\"'][^\"'\n]*)?(?<=[\"'/])submission\.csv\b")
 _READS = re.compile(r"\bread_\w+\(|\bopen\((?![^()\n]{0,99}[\"'][wax][bt+]*+[\"'])|[\"']\.{0,2}/?input[/\"']")
-_MODULE = re.compile(r"\b(\w+)\.py\b")  # a file's name in a heading, a fence or a comment
-_IMPORTED = re.compile(r"(?m)^(?:from|import)[ \t]++(\w++)")
-_STAR_IMPORT = re.compile(r"(?m)^from [\w.]++ import \*")
-_FILE = re.compile(r"[\"']([\w./-]++)[\"']")
 _STORES = re.compile(
     r"\b(?:dump|save\w*+|write\w*+|shutil\.\w++|to_(?:csv|excel|feather|hdf|json|parquet|pickle))\(|[\"'][wax][bt+]*+[\"']"
 )
 _QUOTE = re.compile(r"""\\.|"{3}|'{3}|["'#]""")
 _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
-MOST_CHILDREN = 100  # functions, classes and comprehensions of a scope: each of its symbols looks at all of them
 READS = 20  # limits parsing of a text without fences to this multiple of its length
 
 
@@ -50,11 +44,10 @@ def given_program(text: str) -> str:
 
 def extract_code(completion: str) -> str | None:
     """
-    Extracts the program from a completion: of several fenced blocks of Python, the last complete one that reads data and
-    writes a submission, after the files that it needs, or with the blocks before and after it that share names, as
-    cells of a notebook do; all blocks if only together they do both; without a fence, the text if it is Python that does
-    something, otherwise the Python from its first import on. Thoughts, blocks of other languages and a notebook's commands,
-    such as `!pip install`, do not count.
+    Extracts the program from a completion: of several fenced blocks of Python, the last complete one that imports packages,
+    reads data and writes a submission; all blocks if only together they do, as cells of a notebook; without a fence, the
+    text if it is Python that does something, otherwise the Python from its first import on. Thoughts, blocks of other
+    languages and a notebook's commands, such as `!pip install`, do not count.
 
     Args:
         completion (`str`):
@@ -73,7 +66,6 @@ class _Block(NamedTuple):
 
     language: str
     lines: list[str]
-    module: str
     is_complete: bool
 
 
@@ -87,106 +79,36 @@ def _program_lines(text: str) -> list[str]:
     if not programs and (bare := _bare_program(text)):  # a fence closes what none has opened
         return bare
     programs = programs or blocks
-    return _without_commands(_chosen(programs) if len(programs) > 1 else programs[0].lines)
+    return _chosen(programs) if len(programs) > 1 else _without_commands(programs[0].lines)
 
 
-def _chosen(programs: list[_Block]) -> list[str]:
-    """The lines of the best block, after those of the others that it needs."""
-    merits = _merits(programs)
-    best = max(range(len(programs)), key=lambda number: (merits[number], number))
-    if merits[best].is_whole:
-        needed = _with_needed(programs[: best + 1])
-    else:  # a notebook, up to the last cell that uses names of others
-        needed = programs[: 1 + max(number for number, merit in enumerate(merits) if not merit.is_whole)]
-    is_alone = merits[best].writes and merits[best].reads
-    for blocks in [needed] if is_alone else [needed, programs]:
-        if len(blocks) > 1:
-            together = _joined_blocks(blocks)
-            [merit] = _merits([_Block("python", together, "", is_complete=True)])
-            if merit.writes and merit.reads and merit.is_python:
-                return together
-    return programs[best].lines
+def _chosen(blocks: list[_Block]) -> list[str]:
+    """The lines of the best block, or of all if they are a program only together."""
+    merits = [_merit(block) for block in blocks]
+    best = max(range(len(blocks)), key=lambda number: (merits[number], number))
+    together = _Block("python", [line for block in blocks for line in block.lines], is_complete=True)
+    is_joined = not all(merits[best][:3]) and all(_merit(together))
+    return _without_commands(together.lines if is_joined else blocks[best].lines)
 
 
-def _with_needed(programs: list[_Block]) -> list[_Block]:
-    """The last program, after the files that it imports, or that write what it reads."""
-    needed = programs[-1:]
-    wanted = _files(programs[-1].lines)[0] - {"submission.csv"}  # which it writes itself
-    for block in reversed(programs[:-1]):
-        wants, stores = _files(block.lines)
-        offers = stores | {f"{block.module}.py"}
-        if wanted & offers:
-            needed.append(block)
-            wanted |= wants
-            wanted -= offers
-    return needed[::-1]
-
-
-def _joined_blocks(blocks: list[_Block]) -> list[str]:
-    """The lines of several blocks as one program, in which they do not import each other."""
-    modules = {block.module for block in blocks}
-    lines = (line for block in blocks for line in block.lines)
-    return [line for line in lines if not ((found := _IMPORTED.match(line)) and found[1] in modules)]
-
-
-def _files(lines: list[str]) -> tuple[set[str], set[str]]:
-    """Names of files that a program needs, modules among them, and of those that it writes."""
-    used, stored = set[str](), set[str]()
-    for line in lines:
-        used.update(f"{module}.py" for module in _IMPORTED.findall(line))
-        found = {path.rpartition("/")[2] for path in _FILE.findall(line)}
-        (stored if _STORES.search(line) else used).update(found)
-    return used - stored, stored
-
-
-def _names(code: str) -> tuple[set[str], set[str]]:
-    """Global names that Python code uses without binding them, and those that it binds."""
-    try:  # not `compile`, which nested comprehensions crash in Python 3.12
-        tables = [symtable.symtable(code, FILENAME, "exec")]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(), set()
-    for table in tables:
-        children = table.get_children()
-        if len(children) > MOST_CHILDREN:
-            return set(), set()
-        tables.extend(children)
-    symbols = [symbol for table in tables for symbol in table.get_symbols() if symbol.is_global()]
-    bound = {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
-    if _STAR_IMPORT.search(code):  # which may bind the others
-        return set(), bound
-    return {symbol.get_name() for symbol in symbols} - bound - set(dir(builtins)), bound
-
-
-class _Merit(NamedTuple):
-    """Criteria for the block that is the program, in order of importance."""
-
-    writes: bool
-    reads: bool
-    is_whole: bool  # uses no names of the blocks before it
-    is_python: bool
-    is_complete: bool
-
-
-def _merits(blocks: list[_Block]) -> list[_Merit]:
-    merits = list[_Merit]()
-    offered = set[str]()
-    for block in blocks:
-        code = "\n".join(_without_commands(block.lines))
-        found = _SUBMISSION.search(code)  # what reads it first checks what another block wrote
-        writes = found is not None and not found["read"] and _STORES.search(code) is not None
-        is_python = _wrong_line(code) is None
-        used, bound = _names(code) if is_python else (set[str](), set[str]())
-        reads, is_whole = bool(_READS.search(code)), used.isdisjoint(offered)
-        merits.append(_Merit(writes, reads, is_whole, is_python, block.is_complete))
-        offered |= bound
-    return merits
+def _merit(block: _Block) -> tuple[bool, ...]:
+    """Criteria for the block that is the program, in order of importance: it writes, reads, imports, is Python, and is complete."""
+    code = "\n".join(_without_commands(block.lines))
+    found = _SUBMISSION.search(code)  # what reads it first checks what another block wrote
+    writes = found is not None and not found["read"] and _STORES.search(code) is not None
+    imports = _IMPORT.search(code) is not None
+    return writes, _READS.search(code) is not None, imports, _wrong_line(code) is None, block.is_complete
 
 
 def _without_commands(lines: list[str]) -> list[str]:
     """Drops a notebook's commands, unless the lines are Python with them: they may be in a string."""
-    kept = [line for line in lines if not _NOTEBOOK.match(line)]
-    if len(kept) == len(lines) or _wrong_line("\n".join(lines)) is None:
+    if _wrong_line("\n".join(lines)) is None:
         return lines
+    kept = []
+    for line in lines:
+        code = _COMMAND.sub(r"\1", line)
+        if code == line or code.strip():
+            kept.append(code)
     return _trimmed(kept)
 
 
@@ -200,15 +122,12 @@ def _fenced_blocks(text: str) -> list[_Block]:
     """The blocks that may be Python; the last one may be left open."""
     blocks: list[_Block] = []
     indent, mark, language, lines = "", "", "", list[str]()
-    heading, module = "", ""
     first_closed = None  # the number of lines at the first fence within a string
     quote = ""  # of the string that is open
 
     def open_block(new_indent: str, new_mark: str, new_language: str) -> None:
-        nonlocal indent, mark, language, lines, first_closed, heading, module, quote
+        nonlocal indent, mark, language, lines, first_closed, quote
         indent, mark, language, lines, first_closed, quote = new_indent, new_mark, new_language, [], None, ""
-        found, heading = _MODULE.search(heading + line), ""
-        module = found[1] if found else ""
 
     def add(code: str) -> None:
         """Takes a line, or the beginning of one, without the indentation of its fence."""
@@ -227,8 +146,7 @@ def _fenced_blocks(text: str) -> list[_Block]:
     def close(count: int | None = None, is_complete: bool = True) -> None:
         nonlocal mark
         if language in _PYTHON | {""} and (code := _trimmed(lines[:count])):
-            said = _MODULE.search(code[0]) if code[0].startswith("#") else None
-            blocks.append(_Block(language, code, said[1] if said else module, is_complete))
+            blocks.append(_Block(language, code, is_complete))
         mark = ""
 
     for line in text.split("\n"):
@@ -243,8 +161,6 @@ def _fenced_blocks(text: str) -> list[_Block]:
                 open_block(lead, fence["mark"], info[0] if info else "")
             elif opening := _FENCE_AFTER_TEXT.search(line):
                 open_block("", opening["mark"], "python")
-            elif line.strip():
-                heading = line
         elif fence is not None and fence["mark"].startswith(mark):
             if quote:  # the program writes Markdown, or forgot to end a string
                 first_closed = len(lines) if first_closed is None else first_closed
@@ -292,10 +208,8 @@ def _wrong_line(text: str) -> int | None:
     """Number of the line that is no Python; `None` if all is."""
     try:
         parse_program(text)
-    except SyntaxError as error:
-        return error.lineno or 1
-    except (ValueError, RecursionError, MemoryError):
-        return 1
+    except ProgramError as error:
+        return error.line
     return None
 
 
@@ -303,6 +217,6 @@ def _is_program(text: str) -> bool:
     """Whether a text is Python with at least one import, assignment or call: "Done" is Python, too."""
     try:
         tree = parse_program(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser raises all of them on odd texts
+    except ProgramError:
         return False
     return any(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.Call) for node in ast.walk(tree))

@@ -59,7 +59,8 @@ def import_packages(
             print(f"imported  {terminal_line(f'{package.name}: {_described(imported)}')}", flush=True)
     print(f"{len(made)} of {len(packages)} in {to}/")
     if made:
-        print(f"then      trl-mle prompt {shlex.quote(str(made[0] if '/' in str(made[0]) else f'./{made[0]}'))}")
+        first = str(made[0]) if "/" in str(made[0]) else f"./{made[0]}"
+        print(f"then      trl-mle prompt {terminal_line(shlex.quote(first))}")
     return 0 if len(made) == len(packages) else 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.task_set import FEW
-from trl_mle.instrumentation.milestones import parse
+from trl_mle.execution.program import ProgramError, parse_program
 
 
 TOTAL = 2048  # solutions that are kept of many competitions
@@ -115,8 +115,8 @@ class SolutionPool:
 def syntax_tree_id(source: str) -> str:
     """An id that programs with the same syntax tree share, independent of comments and layout."""
     try:
-        text = "\n".join(map(_describe, ast.walk(parse(source))))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # Python raises these for unusual programs
+        text = "\n".join(map(_describe, ast.walk(parse_program(source))))
+    except ProgramError:
         text = source
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
 

@@ -1,6 +1,6 @@
 # Keeps others from the data in memory, from their half of a core, and makes the machine write its disks.
 # ends: ok
-import ctypes, mmap
+import ctypes, mmap, resource
 libc = ctypes.CDLL(None, use_errno=True)
 file = open("input/train.csv", "rb")
 file.read()
@@ -11,15 +11,10 @@ with mmap.mmap(file.fileno(), size, mmap.MAP_PRIVATE) as pages:
     except OSError:
         pass
 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-def dropped():
-    iov = [bytearray(size)]
-    os.preadv(file.fileno(), iov, 0, os.RWF_NOWAIT)  # refused if they would have to be read
-try:
-    dropped()
-except BlockingIOError:
+before = resource.getrusage(resource.RUSAGE_SELF).ru_inblock
+os.pread(file.fileno(), size, 0)
+if resource.getrusage(resource.RUSAGE_SELF).ru_inblock > before:  # it had to be read again
     print("LOOT")
-except OSError:
-    pass
 os.sync()
 attempt("core scheduling", lambda: libc.prctl(62, 1, 0, 0, 0) == 0 or 1 / 0)
 attempt("ionice", lambda: libc.syscall(251, 1, 0, 1 << 13) == 0 or 1 / 0)

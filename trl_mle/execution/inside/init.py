@@ -20,6 +20,7 @@ from typing import Any
 
 from . import kernel
 from .run_program import become_program, execute_interpreter, own_grants
+from .submission import read_submission
 
 
 TICK_S = 0.1  # time between two checks of a program's memory
@@ -367,11 +368,12 @@ def oom_kills() -> int:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
 
 
-def read_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
-    """The bytes of submission.csv, or why it was refused. Follows no link, and reads only a regular file."""
+def find_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
+    """The bytes of submission.csv, or why there are none."""
     try:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = os.open("submission.csv", flags, dir_fd=job["folders"][0])
+        return read_submission("submission.csv", job["submission_mb"], job["folders"][0]), None
+    except ValueError as error:
+        return None, str(error)
     except FileNotFoundError:
         places = []
         with contextlib.suppress(OSError):  # the program may have made a folder that cannot be read
@@ -379,18 +381,6 @@ def read_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
         if len(places) != 1:
             return None, None
         return None, f"no submission.csv was written to the working directory, but {places[0]} has its columns"
-    except OSError as error:
-        return None, f"submission.csv could not be opened: {error.strerror}"
-    info = os.fstat(fd)
-    if not stat.S_ISREG(info.st_mode) or info.st_nlink != 1:
-        os.close(fd)
-        return None, "submission.csv is not a regular file"
-    with open(fd, "rb") as file:
-        limit = job["submission_mb"] << 20
-        content = file.read(limit + 1)
-        if len(content) > limit:
-            return None, f"submission.csv is larger than {job['submission_mb']} MB"
-        return content, None
 
 
 def tables(workdir: int, columns: list[str]) -> Iterator[str]:
@@ -536,7 +526,7 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             os.close(fd)
         report = supervise(pid, started, job, job_socket)
         if "error" not in report:
-            submission, report["submission_error"] = read_submission(job)
+            submission, report["submission_error"] = find_submission(job)
     except BaseException as error:  # no program runs without this process
         if pid:  # earlier, this process's signals may reach everything
             kill_all(fixed)

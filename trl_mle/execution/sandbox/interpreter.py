@@ -1,5 +1,6 @@
 """The Python environment of programs, and its visible and hidden parts."""
 
+import contextlib
 import functools
 import json
 import os
@@ -72,29 +73,47 @@ class Interpreter:
     def hidden_folders(self) -> set[str]:
         """Real paths of folders in visible Python environments that would reveal labels: scikit-learn's data, the
         source of the local competitions, and this package, which generates the mirrors."""
-        patterns = [
-            f"{below}{lib}/python3*/{packages}"
-            for below in ("", "local/", "envs/*/", "pkgs/*/")  # Debian, conda
-            for lib in ("lib", "lib64")
-            for packages in ("site-packages", "dist-packages")
-        ]
-        found = [
-            place for root in ("/usr", *self.folders) for pattern in patterns for place in Path(root).glob(pattern)
-        ]
         source = str(Path(__file__).parents[3])  # it may lie in what another environment shows
-        folders = [Path(entry) for entry in (source, *self.left_out) if _is_checkout(entry)]
-        # Archives of packages
-        folders += [Path(root, "pkgs") for root in self.folders if Path(root, "conda-meta").is_dir()]
-        for place in (*map(str, found), *self.visible):
-            folders += [Path(place, "sklearn/datasets/data"), Path(place, "trl_mle")]
-        return {os.path.realpath(folder) for folder in folders if folder.is_dir()}
+        folders = [entry for entry in (source, *self.left_out) if _is_checkout(entry)]
+        for root in {os.path.realpath(root) for root in self._roots}:
+            folders += _revealing(root)
+        return {os.path.realpath(folder) for folder in folders if os.path.isdir(folder)}
 
     def views(self, paths: set[str]) -> list[str]:
         """Paths under which programs would see these real paths inside their folders, outermost only."""
-        roots = [(root, os.path.realpath(root)) for root in ("/usr", *self.folders)]
+        roots = [(root, os.path.realpath(root)) for root in self._roots]
         return _outermost(
             root + path[len(real) :] for path in paths for root, real in roots if path.startswith(f"{real}/")
         )
+
+    @property
+    def _roots(self) -> list[str]:
+        return [*(root for root in SYSTEM if os.path.isdir(root) and not os.path.islink(root)), *self.folders]
+
+
+@functools.cache
+def _revealing(root: str) -> list[str]:
+    """
+    Folders that would reveal labels below a root, wherever an environment lies there: scikit-learn's data, this package, and
+    conda's archives of packages. Follows no link, and does not look into packages, which would take most of the time.
+    """
+    found, left = [], [root]
+    with waiting_for(f"the search of {root} for Python environments"):
+        while left:
+            folder = left.pop()
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name == "sklearn":
+                        found.append(f"{entry.path}/datasets/data")
+                    elif entry.name == "trl_mle":
+                        found.append(entry.path)
+                    elif entry.name == "conda-meta":
+                        found.append(f"{folder}/pkgs")
+                    elif not folder.endswith(("/site-packages", "/dist-packages")) and entry.is_dir(
+                        follow_symlinks=False
+                    ):
+                        left.append(entry.path)
+    return found
 
 
 @functools.cache

@@ -16,7 +16,8 @@ from trl_mle.execution.sandbox.tier import Tier
 # keys, tracing, modules, clocks, events of unreadable files, resources that the whole machine shares (io_setup), and memory
 # that no limit counts (queues, semaphores, sandbox rules). They fail with EPERM. Others fail with ENOSYS, as if the kernel
 # lacked them: io_uring, which bypasses the filter; clone3, whose flags a filter cannot see (libc falls back to clone); calls
-# that leave pages in pipes and sockets, where no limit counts them (programs then copy by read and write); newer calls.
+# that leave pages in pipes and sockets, where no limit counts them (programs then copy by read and write); calls that tell
+# which parts of a file are in memory, where earlier programs can leave a note; newer calls.
 DENIED = """
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
     fsmount fsopen fspick init_module inotify_init inotify_init1 io_setup ioperm iopl ioprio_set kcmp kexec_file_load
@@ -28,8 +29,9 @@ DENIED = """
     settimeofday shmat shmctl shmget swapoff swapon syslog umount2 unshare userfaultfd vhangup
 """.split()  # noqa: SIM905
 ABSENT = """
-    clone3 io_uring_enter io_uring_register io_uring_setup sendfile splice tee vmsplice
+    clone3 io_uring_enter io_uring_register io_uring_setup mincore sendfile splice tee vmsplice
 """.split()  # noqa: SIM905
+CACHESTAT = 451  # number of the system call, the same on all architectures: older libseccomp has no name for it
 NEWER = range(467, 512)
 IGNORED = ("sync", "syncfs")  # they flush the whole machine's writes
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
@@ -65,8 +67,10 @@ def seccomp_filter(tier: Tier, memory_is_bounded: bool, gpus: bool) -> bytes:
     for name in DENIED:
         if not (gpus and name == "memfd_create"):
             filter_.add_rule(forbidden, name)
-    for name in (*ABSENT, *NEWER):
+    for name in (*ABSENT, CACHESTAT, *NEWER):
         filter_.add_rule(absent, name)
+    # Its flags read only what is in memory (RWF_NOWAIT), or leave nothing there (RWF_DONTCACHE)
+    filter_.add_rule(pyseccomp.ERRNO(errno.EOPNOTSUPP), "preadv2", pyseccomp.Arg(5, pyseccomp.NE, 0))
     for flag in CLONE_NEW_ANY:
         filter_.add_rule(forbidden, "clone", _is(0, flag, flag))
     # Locks of a process that has ended would survive, without an owner, in one that shares its table of files

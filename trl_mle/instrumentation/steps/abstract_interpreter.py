@@ -3,7 +3,7 @@
 import ast
 from dataclasses import replace
 
-from trl_mle.instrumentation.milestones import MODEL_TRAINED, imported_names
+from trl_mle.instrumentation.milestones import MODEL_TRAINED, dotted, imported_names
 from trl_mle.instrumentation.steps.expressions import Expressions
 from trl_mle.instrumentation.steps.values import NO_STEP, NOTHING, Evaluation, Scope, Value, concatenated, join
 from trl_mle.instrumentation.steps.vocabulary import EXITS, TRAIN, WRITER
@@ -204,7 +204,7 @@ class Interpreter(Expressions):
             value = self.value(item.context_expr, scope)
             if item.optional_vars is not None:
                 self.assign(item.optional_vars, value, scope)
-                name = ast.unparse(item.optional_vars)
+                name = dotted(item.optional_vars)
                 used = any(isinstance(node, ast.Name) and node.id == name for line in body for node in ast.walk(line))
                 if WRITER in value.tags and used:
                     written.append(value)

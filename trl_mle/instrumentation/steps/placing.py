@@ -11,9 +11,13 @@ from trl_mle.instrumentation.verify import bound_names
 
 
 def find_steps(tree: ast.Module) -> list[tuple[int, str]]:
-    """Finds the statements of a program after which milestones are reached: start line and milestone."""
+    """Finds the statements of a program after which milestones are reached: start line and milestone. None if its functions
+    call each other in expressions that are nested too deeply to follow."""
     flow = Interpreter(_constants(tree))
-    flow.run(tree.body, Scope())
+    try:
+        flow.run(tree.body, Scope())
+    except RecursionError:
+        return []
     by_statement: dict[ast.stmt, list[Evaluation]] = {}
     for evaluation in flow.evaluations:
         by_statement.setdefault(evaluation.statement, []).append(evaluation)

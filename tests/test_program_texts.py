@@ -1,0 +1,193 @@
+"""Whatever a policy writes, looking at it neither raises nor hangs, wherever our process looks at a program."""
+
+import ast
+import re
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.hostile_texts import HOSTILE
+from support.scripted_model import ScriptedModel
+
+import trl_mle
+from trl_mle.competitions import Score, load_competition
+from trl_mle.evaluation.self_improvement import validation_score
+from trl_mle.execution.program import MAX_DEPTH, MAX_LENGTH, MAX_NODES, ProgramError, parse_program
+from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter
+from trl_mle.prompts import extract_code, given_program
+from trl_mle.rewards import Evaluation
+from trl_mle.solutions import syntax_tree_id
+
+
+READ = "import pandas as pd\nt = pd.read_csv('input/train.csv')\n"
+NUMBERS = {"hex": "0x" + "f" * 4000, "octal": "0o" + "7" * 5000, "bits": "0b" + "1" * 15_000, "decimal": "9" * 4300}
+PLACES = (
+    "x = {}",
+    "({}).a.close()",
+    "with open('x') as a[{}]: pass",
+    "with ({}).x as a: pass",
+    "match t:\n    case {}: pass",
+    "x = f'{{{}}}'",
+    "def f(x={}): pass",
+    "t[{}].to_csv('submission.csv')",
+)
+NESTS = (
+    ("(", ",)"),
+    ("[", "]"),
+    ("f(", ")"),
+    ("-", ""),
+    ("x.y(", ").z"),
+    ("x[", "]"),
+    ("lambda x: ", ""),
+    ("(lambda x: ", ")(t)"),
+    ("{0: ", "}"),
+    ("[x for x in ", "]"),
+    ("[", " for x in t]"),
+    ("(x if x else ", ")"),
+    ("(x := ", ")"),
+    ("t + (", ")"),
+    ("t + ", ""),
+    ("", " + t"),
+    ("", ".x()"),
+    ("", "[0]"),
+)
+BLOCKS = ("if t:", "for x in t:", "with open('x') as x:", "try:", "def f(x):", "class A:", "while t:", "match t:")
+LARGE = {
+    "a long import": "import a" + ".a" * (MAX_LENGTH // 2 - 10),
+    "a long import over lines": "import a" + " \\\n . a" * (MAX_LENGTH // 7 - 10),
+    "fields": "f'" + "{a}" * (MAX_LENGTH // 3 - 10) + "'",
+    "lines": "a\n" * (MAX_LENGTH // 2),
+    "blank lines": "\n" * MAX_LENGTH,
+    "a string": "'" + "x" * (MAX_LENGTH - 2) + "'",
+    "strings": "'a'\n" * (MAX_LENGTH // 4),
+    "comments": "#\n" * (MAX_LENGTH // 2),
+    "continued lines": "\\\n" * (MAX_LENGTH // 2 - 1) + "x",
+    "open parentheses": "(" * MAX_LENGTH,
+    "open strings": "'''\n" * (MAX_LENGTH // 4),
+    "alternatives": "if t:\n    x\n" + "elif t:\n    x\n" * 2000,
+    "doubled": "s = 'input/train.csv'\nx = [s]\n" + "s = s + s\nx = [x, x]\n" * 1000,
+    "calls": READ + "".join(f"def f{i}(x): return f{i + 1}(x)\n" for i in range(1000)) + "f0(t)\n",
+    "classes": "".join(f"class A{i + 1}(A{i}): pass\n" for i in range(1500)) + "A1500().fit(1)\n",
+    "names": ";".join(f"x{i}=x{i - 1}" for i in range(2500)),
+    "words": "os " * (MAX_LENGTH // 3) + ".close",
+    "reads": "read_csv(" * (MAX_LENGTH // 9),
+}  # fmt: skip
+HOSTILE_PROGRAMS = [
+    path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "execution" / "hostile").glob("*.py"))
+]
+
+
+def look(source):
+    """Does with a text all that is done outside the sandbox."""
+    for text in (source, f"Here:\n```python\n{source}\n```", f"```\n{source}\n```\n```py\n{READ}\n```"):
+        extract_code(text)
+        given_program(text)
+    syntax_tree_id(source)
+    reported = Evaluation(1.0, score=Score(0.5, True), source=source, reports=[("auc", "0.5")])
+    validation_score(reported, load_competition("wine"))
+    lines = source.splitlines()[:20]
+    quotes = "\n".join(f"{name}: {line}" for name in ("train_data", "predictions") for line in lines)
+    marked = source.replace("\n", "\nprint('milestone: train_data')\n", 1)
+    for instrumenter in (
+        AstInstrumenter(),
+        LmInstrumenter(ScriptedModel(quotes), "quote"),
+        LmInstrumenter(ScriptedModel(source), "rewrite"),
+        LmInstrumenter(ScriptedModel(marked), "rewrite"),
+    ):
+        program = instrumenter.instrument(source)
+        assert program.original == source
+        program.reached(source)
+    try:
+        return parse_program(source)
+    except ProgramError:
+        return None
+
+
+def deep(frames, call, *args):
+    """A call from as deep a stack as a trainer's."""
+    return deep(frames - 1, call, *args) if frames else call(*args)
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_long_numbers(number, place):
+    look(READ + place.format(NUMBERS[number]) + "\n")
+
+
+@pytest.mark.parametrize("nest", NESTS)
+@pytest.mark.parametrize("times", [MAX_DEPTH // 3 - 3, MAX_DEPTH - 9, 3 * MAX_DEPTH, MAX_LENGTH // 20])
+def test_nested_expressions(nest, times):
+    before, after = nest
+    nested = before * times + "t" + after * times
+    deep(150, look, READ + f"x = {nested}\nt.to_csv(x)\nwith {nested}: pass\n")
+
+
+@pytest.mark.parametrize("nest", NESTS)
+def test_calls_in_nested_expressions(nest):
+    before, after = nest
+    for times in (20, 40, 85):
+        calls = [f"def f{i}(x):\n    return {before * times}f{i + 1}(x){after * times}\n" for i in range(20)]
+        deep(150, look, f"{READ}{''.join(calls)}y = f0(t)\n")
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_nested_blocks(block):
+    inner = {"match t:": ["case 1:"]}.get(block, [])
+    after = {"try:": "except E: pass"}.get(block)
+    lines = [block, *inner] * ((MAX_DEPTH - 9) // (1 + len(inner)))
+    lines = [" " * level + line for level, line in enumerate([*lines, "x = t"])]
+    lines += [" " * level + after for level in reversed(range(len(lines) - 1)) if after]
+    assert deep(150, look, READ + "\n".join(lines)) is not None
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_large_texts(name):
+    began = time.process_time()
+    look(LARGE[name])
+    assert time.process_time() - began < 60
+
+
+def test_one_function_parses_what_others_wrote():
+    """The other two read this package, and the module of a user's own metric, which is code that runs."""
+    package = Path(trl_mle.__file__).parent
+    parsing = [path for path in package.rglob("*.py") if re.search(r"\bast\.(un)?parse\(", path.read_text("utf-8"))]
+    found = {path.relative_to(package).as_posix() for path in parsing}
+    assert found == {"execution/program.py", "option_names.py", "environments/harbor.py"}
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "line"),
+    [("x\n" * MAX_NODES, "more than 10000 nodes", 1), ("x = 1\ny = (\n", "never closed", 2)],
+)
+def test_a_refused_program_is_parsed_once(source, error, line, monkeypatch):
+    parsed, parse = [], ast.parse
+    monkeypatch.setattr(ast, "parse", lambda *args, **options: parsed.append(args) or parse(*args, **options))
+    for _ in range(3):
+        with pytest.raises(ProgramError, match=error) as caught:
+            parse_program(source)
+        assert caught.value.line == line
+        assert len(caught.traceback) == 2  # not those of earlier ones
+    assert len(parsed) == 1
+
+
+PIECES = st.one_of(
+    st.sampled_from([*HOSTILE, *HOSTILE_PROGRAMS]),
+    st.sampled_from([READ, "```", "```python", "\n", "\r", "\\\n", "\f", "\x00", "\ud800", "\ufeff", "    ", "'''", "<think>", "%%time"]),
+    st.sampled_from(["x = t", "def f(x):", "print = 1", "f'{", "}'", "0x", "import ", "lambda: ", "(", ")", "%time ", "!ls", "#"]),
+    st.builds(lambda place, number: place.format(number), st.sampled_from(PLACES), st.sampled_from([*NUMBERS.values(), "1"])),
+    st.text(max_size=5),
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=8), st.sampled_from(["", "\n"]))
+@example(["\ud800"], "")
+def test_any_text(pieces, between):
+    look(between.join(pieces))
+
+
+@given(st.sampled_from(HOSTILE_PROGRAMS), st.data())
+def test_damaged_programs(program, data):
+    start, end = (data.draw(st.integers(0, len(program))) for _ in range(2))
+    look(program[:start] + data.draw(PIECES) + program[end:])
