@@ -34,7 +34,16 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 # Arguments that say what is asked, and what training maximises: a resumed run has the same
-SAME = ("competitions", "holdout", "begin_program", "ideas", "objective", "max_at_k", "fail_reward", "milestone_reward")
+SAME = (
+    "competitions",
+    "holdout",
+    "begin_program",
+    "ideas",
+    "objective",
+    "max_at_k",
+    "fail_reward",
+    "milestone_reward",
+)
 OVERWRITTEN = ("config.json", "adapter_config.json", "README.md")
 # Trackers whose package has the same name; the others report a missing package themselves
 TRACKERS = ("mlflow", "swanlab", "tensorboard", "trackio", "wandb")

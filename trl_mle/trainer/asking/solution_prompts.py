@@ -104,7 +104,9 @@ class SolutionPrompts(Part):
         """
         last = [self.solution_of(item, step=0) or old for item, old in zip(judged, own, strict=True)]
         rows = [
-            root if solution is None else root | {"prompt": self.prompt_with(solution)} | _parent_columns(solution, root)
+            root
+            if solution is None
+            else root | {"prompt": self.prompt_with(solution)} | _parent_columns(solution, root)
             for root, solution in zip(roots, last, strict=True)
         ]
         return rows, last
