@@ -193,6 +193,29 @@ def prompt(args: argparse.Namespace) -> int:
     return 0
 
 
+def ideas(args: argparse.Namespace) -> int:
+    """Prints the default ideas for a competition; with a policy, asks it for ideas, and writes them to a file that the option
+    `ideas` of training, evaluate and solve takes."""
+    from trl_mle.competitions import load_competition
+    from trl_mle.prompts import Ideas
+
+    competition = load_competition(args.competition, args.data_dir)
+    if args.policy is None:
+        found = Ideas("default").of(competition)
+    else:
+        from trl_mle.scripts.ideas import ask_for_ideas, write_ideas
+
+        found, _ = ask_for_ideas(competition, args.policy, args.count, args.seed)
+        to = Path(args.to or f"{competition.slug}-ideas.yaml")
+        write_ideas(found, to)
+        print(f"{len(found)} ideas in {to}", file=sys.stderr)
+    if args.json:
+        print_json([idea.name for idea in found])
+        return 0
+    print("\n".join(for_terminal(idea.name) for idea in found))
+    return 0
+
+
 def check(args: argparse.Namespace) -> int:
     """Looks at each competition as a training run would: its files, answers, metric and prompt. Many are checked side by
     side, and what was made or downloaded is kept. Exit code 1 if one is broken."""
@@ -424,6 +447,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--plan", action="store_true", help="the prompt that asks for a plan first (begin_program: false)"
     )
+    command = add(ideas, "print ideas of what to fit, or have a model write some", data)
+    command.add_argument("competition")
+    command.add_argument("--policy", help="who writes them: a model's folder or Hub id, or an endpoint's URL")
+    command.add_argument("--count", type=int, default=24, help="how many to ask for (24)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the answer (0)")
+    command.add_argument("--to", help="file to write what a policy answers to (<competition>-ideas.yaml)")
     command = add(check, "look for broken competitions before a run", limits, python, holdout, data)
     command.add_argument("competitions", nargs="+", help="ids or folders, or names of many such as task:train/0-4999")
     command.add_argument("--model", help="the model whose tokens are counted (an estimate, which is rather too high)")
