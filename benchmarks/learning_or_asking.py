@@ -255,7 +255,8 @@ def main() -> None:
     with (args.output / "outcomes.jsonl").open("w") as file:
         for (name, arm, seed), cell in cells.items():
             if len(cell.seen):
-                figures = {outcome: round(found[name, arm, seed], 4) for outcome, found in outcomes.items()}
+                key = name, arm, seed
+                figures = {outcome: round(found[key], 4) for outcome, found in outcomes.items() if key in found}
                 line = {"competition": name, "arm": arm, "seed": seed, "programs": len(cell.seen)} | figures
                 scores = {"seen": cell.seen, "held_out": cell.held_out, "ends_s": cell.ends_s}
                 line |= {key: [round(x, 5) for x in values.tolist()] for key, values in scores.items()}

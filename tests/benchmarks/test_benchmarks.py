@@ -15,13 +15,14 @@ from support.openai_server import OpenAIServer
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 PARTS = {"paired", "gpu_runs"}  # of other benchmarks
-SUBMIT = "import shutil\nshutil.copyfile('input/sample_submission.csv', 'submission.csv')\n"
+# Goes on where the prompt begins the program, with "from sklearn"
+SUBMIT = " import base\nimport shutil\nshutil.copyfile('input/sample_submission.csv', 'submission.csv')\n```\n"
 
 # Those that need no model, or make one of their own
 SMALLEST = {
     "bits": ["--only", "synchronous"],
     "execution": ["--num_programs", "4"],
-    "faults": ["--only", "verifier", "--tests", "tests/instrumentation/test_verifier_mutations.py"],
+    "faults": ["--only", "verifier", "--tests", "tests/instrumentation/test_verify.py", "tests/instrumentation/test_verifier_mutations.py"],
     "hand_labels": [],
     "objectives_training": [
         "--competitions", "digits", "--seeds", "0", "--arms", "mean_rank", "--steps", "1", "--samples", "4", "--num_programs", "32",
@@ -79,6 +80,7 @@ def test_a_model_is_trained_and_compared_with_one_that_is_asked(solution_model, 
     assert "max_at_k, less 0.5B, asked" not in table  # of a single pair
     lines = [json.loads(line) for line in (compared / "outcomes.jsonl").read_text().splitlines()]
     assert {line["arm"]: line["programs"] for line in lines} == {"0.5B, asked": 2, "max_at_k": 24}
+    assert None not in lines[0]["held_out"]
 
 
 @pytest.mark.slow
@@ -110,4 +112,4 @@ def test_prompts(tmp_path):
         table = run("prompts", *few, "--output", tmp_path)
     finally:
         server.kill()
-    assert "wine" in table
+    assert "100%" in table
