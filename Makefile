@@ -2,7 +2,7 @@
 # make quickstart MODEL=…  the same with a pretrained model: a folder or a Hub id; hours on a CPU
 # make resume        resume an interrupted quickstart, with its competition and seed
 # make test          set everything up and run the tests
-# make test-slow     the tests of sharded engines, killed runs, real tables, and the report in a browser
+# make test-slow     the tests of sharded engines, killed runs, real tables, every benchmark, and the report in a browser
 # make test-older    the tests that could know the machine, as on one core without AVX-512 and bfloat16
 # make test-vllm     the tests with a real vLLM on a CPU, as a server and in training, in a separate environment
 # make test-pretrained  the tests with a pretrained model of 135 million weights (170 MB to download)

@@ -72,8 +72,8 @@ FAULTS = [
         "executor",
         "a submission may be a link",
         "execution/inside/init.py",
-        "os.O_RDONLY | os.O_NOFOLLOW | ",
-        "os.O_RDONLY | ",
+        "flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
+        "flags = os.O_RDONLY | os.O_NONBLOCK",
     ),
     Fault("executor", "two programs share a slot", "execution/slots.py", "fcntl.LOCK_EX | ", "fcntl.LOCK_SH | "),
     Fault(
@@ -94,15 +94,15 @@ FAULTS = [
         "grader",
         "log loss is clipped at 1e-15",
         "competitions/metrics.py",
-        "eps = np.finfo(float).eps",
-        "eps = 1e-15",
+        "lets pass.\n    eps = np.finfo(float).eps",
+        "lets pass.\n    eps = 1e-15",
     ),
     Fault(
         "verifier",
         "a print may be the first statement of its block",
         "instrumentation/verify.py",
-        "                    index\n                    and (",
-        "                    (",
+        "if not (index and (",
+        "if not ((",
     ),
     Fault(
         "verifier",
@@ -127,6 +127,7 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=[*TESTS], default=[*TESTS], metavar="ROOM", help="only faults in these rooms"
     )
+    parser.add_argument("--tests", nargs="+", help="run these, instead of all tests of a fault's room")
     parser.add_argument("--output", type=Path, help="file for the results as JSON")
     args = parser.parse_args()
     results = []
@@ -136,7 +137,9 @@ def main() -> None:
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
         for fault in FAULTS:
             if fault.room in args.only:
-                result = {"room": fault.room, "fault": fault.meaning} | put(fault, Path(folder))
+                result = {"room": fault.room, "fault": fault.meaning} | put(
+                    fault, Path(folder), args.tests or TESTS[fault.room]
+                )
                 results.append(result)
                 table.add_row(fault.room, fault.meaning, result["found_by"] or "nothing", f"{result['seconds']:.0f}")
                 print(json.dumps(result), flush=True)
@@ -146,7 +149,7 @@ def main() -> None:
     sys.exit(any(result["found_by"] is None for result in results))
 
 
-def put(fault: Fault, folder: Path) -> dict:
+def put(fault: Fault, folder: Path, tests: list[str]) -> dict:
     """The test that finds a fault, and after how many seconds."""
     path = folder / "trl_mle" / fault.file
     source = path.read_text()
@@ -158,7 +161,7 @@ def put(fault: Fault, folder: Path) -> dict:
     began = time.monotonic()
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--durations=0", *TESTS[fault.room]],
+            [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--durations=0", *tests],
             cwd=folder,
             env=os.environ | {"PYTHONPATH": str(folder)},
             capture_output=True,

@@ -237,7 +237,7 @@ def measured(kind: str, starter: Path, folder: Path) -> dict:
 
 def mirror(name: str, starter: Path, folder: Path) -> dict:
     needs(CUDA, "a GPU: on a CPU see objectives_training.py")
-    command = [sys.executable, str(ROOT / "studies" / "objectives_training.py"), "--competitions", f"mirror:{name}"]
+    command = [sys.executable, str(ROOT / "benchmarks" / "objectives_training.py"), "--competitions", f"mirror:{name}"]
     command += ["--seeds", "0", "--arms", "max_at_k", "--output", str(folder)]
     process = subprocess.run(command, capture_output=True, text=True, timeout=460)
     assert process.returncode == 0, process.stderr[-1500:]

@@ -40,9 +40,10 @@ def reward(completions: list, log_extra: Any = None, **kwargs: Any) -> list[floa
     return [length % 17 / 17 for length in lengths]
 
 
-def step(starter: str, folder: Path, pairs: int = 5, steps: int = 6) -> dict[str, float]:
+def step(starter: str, folder: Path) -> dict[str, float]:
     """Median seconds of a step, ours over TRL's, in pairs of alternating order; the first two steps of each warm up."""
     seconds: dict[str, list[float]] = {"trl": [], "ours": []}
+    pairs, steps = (5, 6) if CUDA else (1, 4)
     config = COMMON | {"max_steps": steps, "per_device_train_batch_size": 64 if CUDA else 8, "num_generations": 8}
     config |= {"max_completion_length": 256 if CUDA else 16, "gradient_checkpointing": False}
     config["generation_kwargs"] = {

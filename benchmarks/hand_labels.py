@@ -1,24 +1,32 @@
 """
 Judges an instrumenter by the hand-set labels of `milestones/`, whose README.md has the rules: where it places its prints, and what
 these report.
+
+    python benchmarks/hand_labels.py    # AstInstrumenter, in seconds
 """
 
+import argparse
 import ast
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from paired import interval
+from rich.console import Console
+from rich.table import Table
+
 from trl_mle.execution.program import parse_program, split_lines
-from trl_mle.instrumentation import MILESTONES, InstrumentedProgram
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedProgram
 from trl_mle.instrumentation.milestones import SUBMISSION
 from trl_mle.instrumentation.placements import EXITS
 
 
 FOLDER = Path(__file__).with_name("milestones")
 
-RIGHT, LATE, FALSE, MISSED, SILENT = "right", "late", "false credit", "missed", "silent"
+RIGHT, LATE, FALSE, MISSED, SILENT, LOST = "right", "late", "false credit", "missed", "silent", "lost"
 
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 LOOPS = ast.For | ast.AsyncFor | ast.While
@@ -75,6 +83,13 @@ def reported(program: InstrumentedProgram, completed: frozenset[int]) -> set[str
     return (
         {milestone for milestone, (line, _) in _prints(program) if line in completed} if program.milestones else set()
     )
+
+
+def verdicts(answer: Answer, program: InstrumentedProgram) -> dict[str, str]:
+    """For each milestone whether its report is `"right"`, `"missed"`, `"false credit"`, or `"lost"`: done in the statement that failed."""
+    found, labels = reported(program, answer.completed), answer.labels or {}
+    kinds = {("1", False): MISSED, ("0", True): FALSE, ("x", False): LOST}
+    return {milestone: kinds.get((label, milestone in found), RIGHT) for milestone, label in labels.items()}
 
 
 def judge(program: InstrumentedProgram, labels: dict[str, list[int]]) -> dict[str, str]:
@@ -220,3 +235,34 @@ def _opens_a_file(node: ast.expr) -> bool:
         case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open")):
             return True
     return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
+    instrumenter = AstInstrumenter()
+    written = [judge(instrumenter.instrument(source), labels) for source, labels in load_labels().values()]
+    answers = [
+        verdicts(answer, instrumenter.instrument(answer.source))
+        for answer in load_answers()
+        if answer.labels is not None
+    ]
+    for title, found, kinds in (
+        (f"prints in {len(written)} written programs", written, (RIGHT, LATE, MISSED, FALSE, SILENT)),
+        (f"reports of {len(answers)} programs of a pretrained model", answers, (RIGHT, MISSED, FALSE, LOST)),
+    ):
+        table = Table("milestone", *kinds, title=title)
+        for milestone in MILESTONES:
+            counts = Counter(program[milestone] for program in found)
+            table.add_row(milestone, *(str(counts[kind]) for kind in kinds))
+        Console().print(table)
+    reached = [verdict for program in written for verdict in program.values() if verdict != SILENT]
+    print(
+        f"{reached.count(RIGHT) / len(reached):.3f} of the {len(reached)} milestones that written programs reach are right"
+    )
+    shares = [sum(verdict == RIGHT for verdict in program.values()) / len(program) for program in answers]
+    print("{:.3f} ± {:.3f} of the labels of the pretrained model's programs are right".format(*interval(shares)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,9 +1,8 @@
 """
-Trains a pretrained model of 0.5 billion weights, on a CPU or a GPU, with and without partial credit, and with two objectives.
+Trains a pretrained model of 0.5 billion weights, on a CPU or a GPU, with and without partial credit, and with several objectives.
 
     python benchmarks/pretrained_training.py
     python benchmarks/pretrained_training.py --arms "reward, linear" max_at_k
-    python benchmarks/pretrained_training.py --arms milestones "milestones, submission" --competitions mirror:spooky-author-identification
 
 Written down before the first run:
 
@@ -27,34 +26,20 @@ Written down when the first run had shown seven steps (it soon wrote one program
 - Primary outcome: the expected best score of 8 of these programs. Also: the share of valid ones, their mean score, and the share of
   different programs.
 
-Written down when the first run of spooky-author-identification had shown no valid program, although its programs reached all milestones
-(they write labels where probabilities are asked for, or in columns of other names), before the first run of this arm:
-
-- Third question: does credit for the parts of an invalid submission that are right lead there to valid programs?
-- Arm: milestones, and up to 0.1 for each of three checks of the submission: its share of the target columns, the share of the ids,
-  the share of the target columns that hold numbers. On spooky-author-identification only, with the same sizes and seeds.
-- Primary outcome: the share of valid programs in the last six steps, less that of the arm milestones, paired by seed.
-
-Written down when `max_at_k` on digits with seed 0 had shown 0.94 valid programs from step 5 to 8 and none from step 11 on, before the first run
-of this arm. In steps 5 to 8 a single one of 16 had failed each time, with an advantage of -3.75 against 0.25: divided by the group's
-deviation, a failure weighs the more, the fewer there are. Two of these were programs that ended too early, and soon no program ended.
-
-- Fourth question: does a bound on the weight of the last failures keep what was learnt?
-- Arm: `max_at_k`, whose deviation of progress counts as at least 1.5, that of a group of which half is valid. On digits, same sizes and seeds.
-- Primary outcome: the share of valid programs in the last six steps, less that of the arm max_at_k, paired by seed. Also: the largest fall of
-  the valid share from one step to another after it. Answered (docs/pretrained.md), and the arm has left this file: see commit 33b0989.
+The third question (credit for the parts of an invalid submission that are right) and the fourth (a bound on the weight of the last failures) are
+answered in docs/pretrained.md; their arms have left this file, and are in commits 2f34a2d and 33b0989.
 
 Written down after two seeds of the first question on two competitions (-0.39 ± 0.67), before the first run of these:
 
 - The first question on a third competition, and with a third seed: `--arms none milestones --seeds 0 1 2`, on the two above and on the mirror of
   detecting-insults-in-social-commentary, of the same half, on which none of 32 programs of the untrained model was valid.
-- Primary outcome: as above, over nine pairs. Also, as for the tiny policy (`studies/partial_credit.py`): whether any program was valid, and the
+- Primary outcome: as above, over nine pairs. Also, as for the tiny policy (docs/results.md): whether any program was valid, and the
   programs until half of a step's were. If the interval of the primary outcome lies below 0, milestones are worth nothing by default where a
   pretrained model is trained; if it includes 0, they stay as the paper has them, and the docs say what was seen. Answered: -0.16 ± 0.26, so they stay.
   (The last eight runs were trained on an H200, side by side.)
 
-Written down when the tiny policy's objectives had been compared (studies/objectives.md: mean ranks of 0.92 with `max_at_k`, 0.90 with `mean_rank` and 0.83
-with `entropic`), before the first run of this arm:
+Written down when the tiny policy's objectives had been compared (mean ranks of 0.92 with `max_at_k`, 0.90 with `mean_rank` and 0.83 with
+`entropic`), before the first run of this arm:
 
 - Fifth question: which of the best two objectives is better for a pretrained policy?
 - Arm: `mean_rank`, with milestones as `max_at_k` above. Digits, and the mirrors of nomad2018-predict-transparent-conductors and
@@ -67,20 +52,16 @@ with `entropic`), before the first run of this arm:
 """
 
 import argparse
-import io
 import json
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from paired import interval, read
 from peft import LoraConfig
@@ -88,11 +69,10 @@ from rich.console import Console
 from rich.table import Table
 from transformers.trainer_utils import get_last_checkpoint
 
-from trl_mle.competitions import Competition, Score, load_competition
-from trl_mle.execution import ExecutionResult, LocalExecutor
-from trl_mle.execution.program import Program
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
@@ -101,7 +81,6 @@ COMPETITIONS = "digits", "mirror:spooky-author-identification"
 ARMS: dict[str, dict[str, Any]] = {
     "milestones": {},
     "none": {},  # milestones are worth nothing
-    "milestones, submission": {},  # milestones, and the parts of an invalid submission that are right
     "reward, linear": {"duration_weighting": "linear", "duration_weight_low": 0.5, "duration_weight_high": 2.0},
     "max_at_k": {"objective": "max_at_k"},
     "mean_rank": {"objective": "mean_rank"},
@@ -121,40 +100,12 @@ LAST, SAMPLES = 6, 64  # steps, programs
 KNOWN = Path(__file__).parent / "results" / "benchmark-learning-or-asking" / "outcomes.jsonl"
 
 
-class SubmissionReward(MLEReward):
-    """Also pays for the parts of an invalid submission that are right."""
-
-    def _rewarded(
-        self, program: Program, result: ExecutionResult, competition: Competition, grading: Future[Score | None]
-    ) -> Evaluation:
-        evaluation = super()._rewarded(program, result, competition, grading)
-        if evaluation.reward is None or evaluation.valid or result.submission is None:
-            return evaluation
-        return replace(evaluation, reward=evaluation.reward + 0.1 * checks_passed(result.submission, competition))
-
-
-def checks_passed(submission: bytes, competition: Competition) -> float:
-    """How many of three checks a submission passes, with their parts: target columns, ids, numbers."""
-    try:
-        table, sample = pd.read_csv(io.BytesIO(submission)), pd.read_csv(competition.sample_submission)
-    except ValueError:  # not UTF-8, not a table, or empty
-        return 0.0
-    targets = [name for name in competition.target_columns if name in table.columns]
-    numbers = [name for name in targets if pd.api.types.is_numeric_dtype(table[name]) and table[name].notna().all()]
-    passed = (len(targets) + len(numbers)) / len(competition.target_columns)
-    if competition.id_column in table.columns and len(table) == len(sample):
-        passed += sample[competition.id_column].isin(table[competition.id_column]).mean()
-    return passed
-
-
 def train(model: str, competition: str, arm: str, seed: int, steps: int, folder: Path) -> list[dict[str, Any]]:
     """What each step logged."""
     with LocalExecutor(timeout_s=30, memory_mb=4096) as executor:
         task = load_competition(competition, holdout=0.5)
-        kind = SubmissionReward if arm == "milestones, submission" else MLEReward
-        reward = kind(
-            [task], executor, AstInstrumenter(), milestone_reward=0.0 if arm == "none" else 0.1, show_progress=False
-        )
+        credit = 0.0 if arm == "none" else 0.1
+        reward = MLEReward([task], executor, AstInstrumenter(), milestone_reward=credit, show_progress=False)
         args = MLEGRPOConfig(str(folder), seed=seed, max_steps=steps, **(TRAINING | ARMS[arm]))
         trainer = MLEGRPOTrainer(model, reward, args, competitions=[task], peft_config=LoraConfig(**LORA))
         trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
@@ -172,9 +123,9 @@ def evaluate(policy: str, competitions: str, folder: Path, **options: Any) -> No
     subprocess.run([sys.executable, "-m", "trl_mle.cli", "evaluate", *words], check=True, stdout=subprocess.DEVNULL)
 
 
-def held_out(policy: str, competition: str, folder: Path) -> dict[str, Any]:
+def held_out(policy: str, competition: str, folder: Path, samples: int) -> dict[str, Any]:
     """What programs sampled from a policy score on the hidden rows that training did not see."""
-    evaluate(policy, competition, folder, holdout=0.5, num_samples=SAMPLES, batch_size=16)
+    evaluate(policy, competition, folder, holdout=0.5, num_samples=samples, batch_size=16)
     (row,) = json.loads((folder / "results.json").read_text())["rows"]
     programs = [line["source"] for line in read(folder / "policy.jsonl")]
     return {
@@ -203,6 +154,7 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=["milestones", "none"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="programs of each trained policy, at least 8")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-pretrained-training"))
     args = parser.parse_args()
@@ -233,7 +185,8 @@ def main() -> None:
     for competition, arm, seed in cells:
         if (competition, arm, seed) not in found:
             folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}"
-            figures = held_out(args.model if arm == "before" else str(folder), competition, folder / "held-out")
+            policy = args.model if arm == "before" else str(folder)
+            figures = held_out(policy, competition, folder / "held-out", args.samples)
             line = {"competition": competition, "arm": arm, "seed": seed, **figures}
             found[competition, arm, seed] = line
             with path.open("a") as file:
@@ -250,7 +203,7 @@ def main() -> None:
         table.add_row(competition, f"{arm}, {seed}", *shares, first, tokens, f"{line['hours']:.1f}")
     Console().print(table)
     table = Table("competition", "policy", "valid", "mean", "best of 8", "best", "different")
-    table.title = f"{SAMPLES} programs, scored on rows that training did not see"
+    table.title = f"{args.samples} programs, scored on rows that training did not see"
     for competition, arm, seed in cells:
         line = found[competition, arm, seed]
         names = "mean", "best of 8", "best", "different"

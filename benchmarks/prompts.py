@@ -50,7 +50,7 @@ from transformers import AutoTokenizer  # noqa: E402
 
 from trl_mle.competitions import Competition, list_competitions, load_competition  # noqa: E402
 from trl_mle.competitions.own import new_competition  # noqa: E402
-from trl_mle.evaluation.harness import Harness  # noqa: E402
+from trl_mle.evaluation.harness import Harness, sample_seeds  # noqa: E402
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, Prompt, TransformersPolicy  # noqa: E402
 from trl_mle.evaluation.sample_log import SampleLog  # noqa: E402
 from trl_mle.evaluation.sampling import sample_programs  # noqa: E402
@@ -130,13 +130,14 @@ def kind_of(evaluation: Evaluation, is_cut_off: bool) -> str:
 
 
 class CutOff:
-    """The completions of a log, cut off after fewer tokens. The seeds are their numbers, as [`Harness`] counts from seed 0."""
+    """The completions of a log of a competition, cut off after fewer tokens; seeds say which, as with a [`Harness`] of seed 0."""
 
-    def __init__(self, policy: Policy, tokenizer: Any, log: SampleLog):
+    def __init__(self, policy: Policy, tokenizer: Any, log: SampleLog, competition: Competition):
         self.identity = policy.identity
         self.count_tokens = policy.count_tokens
         self._tokenizer = tokenizer
-        self._written = {sample.index: written for sample, written in log.written.items()}
+        seeds = sample_seeds(0, competition, (sample.index for sample in log.written))
+        self._written = dict(zip(seeds, log.written.values(), strict=True))
 
     def sample(
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
@@ -174,7 +175,7 @@ def measure(name: str, competitions: Sequence[Competition], args: argparse.Names
                 logs[limit] = SampleLog(args.output / f"{name}-{form}-{limit}" / f"{competition.slug}.jsonl", settings)
                 if len(logs[limit].evaluations) < args.num_samples:
                     policy = policy or load(name, args.endpoint)
-                    writer = policy if limit == LIMITS[0] else CutOff(policy, tokenizer, logs[LIMITS[0]])
+                    writer = policy if limit == LIMITS[0] else CutOff(policy, tokenizer, logs[LIMITS[0]], competition)
                     limits, size = executor.limits, args.batch_size
                     harness = Harness(
                         writer,

@@ -94,12 +94,12 @@ def run_stages(commands: dict[str, list[str]], output: Path) -> dict[str, dict[s
     return measured
 
 
-def one_seed(seed: int, competition: str, output: Path, num_samples: int, training: list[str]) -> dict:
+def one_seed(seed: int, competition: str, output: Path, args: argparse.Namespace, training: list[str]) -> dict:
     """Builds, trains and measures one policy."""
     python = sys.executable
     starter, policy, evaluation = (str(output / name) for name in STAGES)
     commands = {
-        "starter": [python, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", str(seed)],
+        "starter": [python, "-m", "trl_mle.starter", "--output_dir", starter, "--competitions", competition, "--seed", str(seed), "--num_programs", str(args.num_programs)],
         "policy": [
             str(Path(python).with_name("accelerate")), "launch", "--config_file", "accelerate_configs/cpu.yaml",
             "recipes/train_mle.py", "--config", "recipes/quickstart.yaml", "--model_name_or_path", starter,
@@ -107,7 +107,7 @@ def one_seed(seed: int, competition: str, output: Path, num_samples: int, traini
         ],
         "evaluation": [
             python, "recipes/evaluate_mle.py", "--policies", starter, policy, "--names", "before", "after",
-            "--competitions", competition, "--output_dir", evaluation, "--num_samples", str(num_samples),
+            "--competitions", competition, "--output_dir", evaluation, "--num_samples", str(args.num_samples),
             "--seed", str(1_000_000 + seed), "--begin_program", "false", "--holdout", "0.5", "--program_timeout_s", "5", "--max_completion_length", "256",
         ],
     }  # fmt: skip
@@ -164,6 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--competitions", nargs="+", default=["digits"])
+    parser.add_argument("--num_programs", type=int, default=5760, help="that the starter learns from")
     parser.add_argument("--num_samples", type=int, default=128)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-quickstart"))
     args, training = parser.parse_known_args()
@@ -171,7 +172,7 @@ def main() -> None:
     for competition in args.competitions:
         outputs = [args.output / f"{load_competition(competition).slug}-{seed}" for seed in args.seeds]
         measured = [
-            one_seed(seed, competition, output, args.num_samples, training)
+            one_seed(seed, competition, output, args, training)
             for seed, output in zip(args.seeds, outputs, strict=True)
         ]
         show(competition, args.num_samples, measured)

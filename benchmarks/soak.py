@@ -21,7 +21,6 @@ from collections import Counter
 from pathlib import Path
 from statistics import median
 
-import matplotlib
 import psutil
 from rich.console import Console
 from rich.table import Table
@@ -30,13 +29,10 @@ from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor, Outcome, cgroups, sandbox
 
 
-matplotlib.use("Agg")
-
 ROOT = Path(__file__).parent.parent
 SOLUTION = "import shutil; shutil.copyfile('input/sample_submission.csv', 'submission.csv')"
 PRELUDE = "import os\ndef attempt(name, action):\n    try: action()\n    except Exception: pass\n    else: print('LOOT', name)\n"
 LIMITS = {"timeout_s": 3.0, "memory_mb": 512, "disk_mb": 64, "output_kb": 64, "max_processes": 64}
-BATCH = 100
 HOSTILE, ELSEWHERE = 0.1, 0.02  # shares of programs: hostile ones, and good ones for one of the other competitions
 TIERS = [tier.name for tier in sandbox.TIERS]
 OTHERS = [f"task:train/{number}" for number in range(40)]  # more than there may be copies of data
@@ -60,8 +56,8 @@ def measure(me: psutil.Process, run_dir: Path) -> dict[str, float]:
     }
 
 
-def soak(tier: str, minutes: float, console: Console) -> dict:
-    """Runs programs in a tier for so many minutes; returns what was measured."""
+def soak(tier: str, minutes: float, size: int, console: Console) -> dict:
+    """Runs programs in a tier for so many minutes, `size` at a time; returns what was measured."""
     rng, me = random.Random(0), psutil.Process()
     competition, *others = (load_competition(name) for name in ("wine", *OTHERS))
     texts = {path.stem: path.read_text() for path in sorted((ROOT / "tests/execution/hostile").glob("*.py"))}
@@ -75,7 +71,7 @@ def soak(tier: str, minutes: float, console: Console) -> dict:
         )
         started = time.monotonic()
         while (passed := (time.monotonic() - started) / 60) < minutes:
-            kinds = ["hostile" if rng.random() < HOSTILE else "good" for _ in range(BATCH)]
+            kinds = ["hostile" if rng.random() < HOSTILE else "good" for _ in range(size)]
             batch = [
                 (rng.choice(hostile), competition)
                 if kind == "hostile"
@@ -129,38 +125,19 @@ def report(found: dict, console: Console) -> None:
     console.print(f"forbidden things that programs got: {found['loot']}; processes left: {found['processes left']}")
 
 
-def draw(results: list[dict], path: Path) -> None:
-    """The curves of all tiers, a panel for each measure."""
-    from matplotlib import pyplot
-
-    names = list(results[0]["rows"][0])[2:]
-    figure, panels = pyplot.subplots(2, len(names) // 2, figsize=(12, 5), layout="constrained")
-    for name, panel in zip(names, panels.flat, strict=True):
-        for found in results:
-            panel.plot(
-                [row["minutes"] for row in found["rows"]], [row[name] for row in found["rows"]], label=found["tier"]
-            )
-        panel.set(title=name, ylim=(0, None))
-    for panel in panels[-1]:
-        panel.set_xlabel("minutes")
-    panels.flat[0].legend()
-    figure.savefig(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="of each tier")
+    parser.add_argument("--batch", type=int, default=100, help="programs between two measurements")
     parser.add_argument("--tiers", nargs="+", default=TIERS, choices=TIERS)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-soak"))
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
     console = Console(width=100)
-    results = []
     for tier in args.tiers:
-        results.append(soak(tier, args.minutes, console))
-        report(results[-1], console)
-        (args.output / f"{tier}.json").write_text(json.dumps(results[-1], indent=1) + "\n")
-    draw(results, args.output / "soak.svg")
+        result = soak(tier, args.minutes, args.batch, console)
+        report(result, console)
+        (args.output / f"{tier}.json").write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -43,16 +43,16 @@ from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
-TRAINED, SEEN, UNSEEN = "task:train/0-63", "task:train/0-31", "task:test/0-31"
-GROUPS = {"num_generations": 8, "max_prompt_length": None, "max_steps": 32}
+TRAINED = "task:train/0-63"
+GROUPS = {"num_generations": 8, "max_prompt_length": None}
 SAMPLES = 4
 
 
-def train(model: str, seed: int, folder: Path) -> None:
+def train(model: str, seed: int, steps: int, folder: Path) -> None:
     with LocalExecutor(timeout_s=30, memory_mb=4096) as executor:
         tasks = TaskSet([TRAINED])
         reward = MLEReward(tasks, executor, AstInstrumenter(), milestone_reward=0.0, show_progress=False)
-        args = MLEGRPOConfig(str(folder), seed=seed, **(TRAINING | GROUPS))
+        args = MLEGRPOConfig(str(folder), seed=seed, max_steps=steps, **(TRAINING | GROUPS))
         trainer = MLEGRPOTrainer(model, reward, args, competitions=tasks, peft_config=LoraConfig(**LORA))
         trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
         trainer.save_model()
@@ -80,20 +80,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(Path("~/.cache/trl_mle/models/coder-0.5b").expanduser()))
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
+    parser.add_argument("--steps", type=int, default=32)
+    parser.add_argument("--tasks", type=int, default=32, help="unseen tasks, and tasks that were trained on")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-unseen-tasks"))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
+    seen, unseen = (f"task:{side}/0-{args.tasks - 1}" for side in ("train", "test"))
     path = args.output / "tasks.jsonl"
     found = {(line["policy"], line["tasks"]): line for line in read(path)}
     for policy in ("before", *args.seeds):
         folder = args.output / str(policy)
-        missing = [tasks for tasks in (UNSEEN, SEEN) if (policy, tasks) not in found]
+        missing = [tasks for tasks in (unseen, seen) if (policy, tasks) not in found]
         if missing and policy != "before" and not (folder / "steps.json").is_file():
-            train(args.model, policy, folder)
+            train(args.model, policy, args.steps, folder)
         for tasks in missing:
-            place = args.output / f"{policy}-{'unseen' if tasks == UNSEEN else 'seen'}"
+            place = args.output / f"{policy}-{'unseen' if tasks == unseen else 'seen'}"
             rows = sample(args.model if policy == "before" else str(folder), tasks, place)
             found[policy, tasks] = {"policy": policy, "tasks": tasks, "rows": rows}
             with path.open("a") as file:
@@ -101,12 +104,11 @@ def main() -> None:
     if not args.seeds:
         return
 
-    table = Table(
-        title=f"{SAMPLES} programs for each of 32 tasks; after less before: 95% interval over tasks and seeds"
-    )
+    table = Table()
+    table.title = f"{SAMPLES} programs for each task; after less before: 95% interval over tasks and seeds"
     for column in ("tasks", "outcome", "before", *(f"after, seed {seed}" for seed in args.seeds), "after less before"):
         table.add_column(column, justify="left" if column in ("tasks", "outcome") else "right")
-    for tasks in (UNSEEN, SEEN):
+    for tasks in (unseen, seen):
         for outcome in ("valid", "normalised"):
             figures = {
                 policy: np.array([row[outcome] for row in sorted(line["rows"], key=lambda row: row["task"])])

@@ -69,7 +69,7 @@ def test_no_two_rooms_have_a_file_of_the_same_name():
 
 
 # Most of them run for hours, and some only on a GPU
-@pytest.mark.parametrize("folder", ["benchmarks", "studies", "docs/_build", "recipes"])
+@pytest.mark.parametrize("folder", ["benchmarks", "docs/_build", "recipes"])
 def test_what_scripts_outside_the_package_name_is_there(folder):
     scripts = sorted((PACKAGE.parent / folder).glob("*.py"))
     assert scripts

@@ -36,7 +36,6 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "studies").glob("*.md")),
 ]
 PARSED_LATE = {
     "evaluate": EvaluationArguments,
@@ -77,7 +76,7 @@ EVERY = [
 def elsewhere(tmp_path, monkeypatch):
     """A folder with the files that commands name."""
     monkeypatch.chdir(tmp_path)
-    for name in ("recipes", "accelerate_configs", "benchmarks", "studies"):
+    for name in ("recipes", "accelerate_configs", "benchmarks"):
         Path(name).symlink_to(ROOT / name)
     Path("mine.yaml").write_text((ROOT / "recipes/quickstart.yaml").read_text())
     return tmp_path
@@ -175,7 +174,7 @@ def known_options() -> set[str]:
 def test_every_option_is_known():
     """Also those in running text and in scripts."""
     known, unknown = known_options(), []
-    scripts = "".join(path.read_text() for room in ("benchmarks", "studies") for path in (ROOT / room).glob("*.py"))
+    scripts = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         spans = re.findall(r"`[^`\n]+`", text) + blocks(page, "sh")

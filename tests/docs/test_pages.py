@@ -12,7 +12,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / ".github").rglob("*.md")),
-    *sorted((ROOT / "studies").glob("*.md")),
 ]
 
 
@@ -44,13 +43,11 @@ def test_pages_that_the_code_names_are_there():
     files = [ROOT / "Makefile", ROOT / "Dockerfile"]
     files += [
         path
-        for name in ("trl_mle", "recipes", "benchmarks", "studies")
+        for name in ("trl_mle", "recipes", "benchmarks")
         for path in (ROOT / name).rglob("*")
         if path.suffix in (".py", ".yaml", ".template")
     ]
-    named = {
-        page for path in files for page in re.findall(r"(?:docs|studies)/[\w/]+\.md", path.read_text(encoding="utf-8"))
-    }
+    named = {page for path in files for page in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
     assert "docs/duration.md" in named
     assert not [page for page in named if not (ROOT / page).is_file()]
 

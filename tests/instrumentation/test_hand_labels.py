@@ -9,8 +9,7 @@ from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedPro
 
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from hand_labels import FALSE, LATE, RIGHT, judge, load_answers, load_labels, reported
-from instrumenters import verdicts
+from hand_labels import FALSE, LATE, RIGHT, judge, load_answers, load_labels, reported, verdicts
 
 
 NONCE = "5e1f0c9a7b3d2468"

@@ -90,7 +90,7 @@ def quickstart(competition: str, seed: int, folder: Path, resume: bool = False, 
     has_begun = (policy / "limits.json").is_file()
     if policy.is_dir() and any(policy.iterdir()) and not (is_trained or can_resume or has_begun):
         raise FileExistsError(f"{policy} holds something else than a run of the quickstart: name another folder")
-    # Threads on busy cores wait for each other at every layer (benchmarks/waiting_threads.py)
+    # Threads on busy cores wait for each other at every layer
     environment = {"OMP_NUM_THREADS": str(idle_cores())} | os.environ
     if model is not None and sizes is None:
         command = [sys.executable, "-m", "trl_mle.scripts.measure", model, competition, str(measured)]

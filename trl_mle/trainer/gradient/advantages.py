@@ -5,7 +5,7 @@ from math import comb
 import torch
 
 
-# Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid: studies/objectives.md
+# Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid (2026-11-22).
 QUALITY_SCALE = 3.0
 # By how much a valid completion's progress exceeds the best failed one's, at least. Smaller differences between failed ones, such as a
 # milestone (0.1), are not enlarged to more than they are worth beside this

@@ -1,5 +1,5 @@
 """Estimates for asynchronous training: the distribution of Δt while some programs are still running, the probability
-that a rollout was trained on, and a running mean of Δt. Derivations: studies/duration_bias.md."""
+that a rollout was trained on, and a running mean of Δt. Derivations: studies/duration_bias.md in commit 2f34a2d."""
 
 import math
 from typing import Any

@@ -15,7 +15,7 @@ class RunningBaseline:
 
     A reward is compared with the mean of the batches before, which its action did not influence, and divided by the
     deviation that includes its batch: one of a few earlier rewards could be 0. A prompt's first batch is compared with its
-    own mean. Derivation: studies/duration_bias.md.
+    own mean. Derivation: studies/duration_bias.md in commit 2f34a2d.
     """
 
     def __init__(self) -> None:
