@@ -1,5 +1,5 @@
 """
-Does the test suite find faults? Puts each of twelve faults into a copy of a commit, and runs the tests of that room
+Does the test suite find faults? Puts each of some forty faults into a copy of a commit, and runs the tests of that room
 until the first failure.
 
     python benchmarks/faults.py [--commit HEAD] [--only duration grader] [--output faults.json]
@@ -71,9 +71,9 @@ FAULTS = [
     Fault(
         "executor",
         "a submission may be a link",
-        "execution/inside/init.py",
-        "flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
-        "flags = os.O_RDONLY | os.O_NONBLOCK",
+        "execution/inside/submission.py",
+        "os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK",
+        "os.O_RDONLY | os.O_NONBLOCK",
     ),
     Fault("executor", "two programs share a slot", "execution/slots.py", "fcntl.LOCK_EX | ", "fcntl.LOCK_SH | "),
     Fault(
@@ -111,6 +111,189 @@ FAULTS = [
         'args=[_, ast.Constant("print" | "stdout"), *_]',
         'args=[_, ast.Constant("stdout"), *_]',
     ),
+    Fault(
+        "trainer",
+        "a run whose valid programs vanish goes on",
+        "trainer/rescue.py",
+        "self._share() < LOST * self._best_share",
+        "self._share() < 0 * self._best_share",
+    ),
+    Fault("trainer", "an optimizer keeps its moments", "trainer/rescue.py", "        optimizer.state.clear()\n", ""),
+    Fault(
+        "trainer",
+        "solutions are improved as often as they should not be",
+        "trainer/asking/solution_prompts.py",
+        "rng.random() < self.args.improve_probability",
+        "rng.random() > self.args.improve_probability",
+    ),
+    Fault(
+        "trainer",
+        "a damaged checkpoint is resumed from",
+        "trainer/engine/checkpoint.py",
+        "if path.stat().st_size != size:",
+        "if False:",
+    ),
+    Fault(
+        "trainer",
+        "gains for the best of k are those for the best of k - 1",
+        "trainer/gradient/advantages.py",
+        "comb(below, k - 1) / comb(n, k)",
+        "comb(below, k - 2) / comb(n, k - 1)",
+    ),
+    Fault(
+        "trainer",
+        "small differences between failures are enlarged",
+        "trainer/gradient/advantages.py",
+        "standardized(progress[members], VALID_STEP)",
+        "standardized(progress[members])",
+    ),
+    Fault(
+        "trainer",
+        "the pool shows its worst solutions most",
+        "solutions/pool.py",
+        "key=lambda solution: -quality(",
+        "key=lambda solution: quality(",
+    ),
+    Fault(
+        "duration",
+        "bounds of weights are ignored",
+        "trainer/gradient/duration.py",
+        "else weights.clamp(low, high)",
+        "else weights",
+    ),
+    Fault(
+        "executor",
+        "a submission may have a second name",
+        "execution/inside/submission.py",
+        "or info.st_nlink != 1",
+        "",
+    ),
+    Fault(
+        "executor",
+        "a program may type into the terminal",
+        "execution/sandbox/seccomp.py",
+        "for request in (TIOCSTI, TIOCLINUX):",
+        "for request in ():",
+    ),
+    Fault(
+        "executor",
+        "a program sees which pages are in memory",
+        "execution/sandbox/seccomp.py",
+        'filter_.add_rule(pyseccomp.ERRNO(errno.EOPNOTSUPP), "preadv2", pyseccomp.Arg(5, pyseccomp.NE, 0))',
+        "pass",
+    ),
+    Fault(
+        "grader",
+        "lower is better where higher is",
+        "competitions/competition.py",
+        "return self.scoring.gain(score) > self.scoring.gain(other)",
+        "return score < other",
+    ),
+    Fault(
+        "grader",
+        "probabilities need not sum to 1",
+        "competitions/metrics.py",
+        "check_row_sums(y_pred, np.isclose(sums, 1, atol=1e-6))",
+        "pass",
+    ),
+    Fault(
+        "prompts",
+        "a table's text may hold special tokens",
+        "prompts/untrusted_text.py",
+        "        return plain_text(content, special_tokens)",
+        "        return content",
+    ),
+    Fault(
+        "prompts",
+        "a program can close its block",
+        "prompts/untrusted_text.py",
+        "max(3, 1 + max(runs, default=0))",
+        "max(3, max(runs, default=0))",
+    ),
+    Fault(
+        "prompts",
+        "the target is a feature",
+        "prompts/features.py",
+        "no_features = {comp.group_column, *comp.target_columns}",
+        "no_features = {comp.group_column}",
+    ),
+    Fault(
+        "prompts",
+        "ideas for one column are asked for several",
+        "prompts/ideas.py",
+        "if count == 1 or not self.one_output:",
+        "if True:",
+    ),
+    Fault(
+        "prompts",
+        "ideas come in the same order in every round",
+        "prompts/ideas.py",
+        'f"{self.seed} {comp.id} {turn}"',
+        'f"{self.seed} {comp.id}"',
+    ),
+    Fault(
+        "rewards",
+        "a valid program may earn less than a failed one",
+        "rewards/mle_reward.py",
+        "max(self.floor, quality)",
+        "quality",
+    ),
+    Fault(
+        "rewards",
+        "milestones earn nothing",
+        "rewards/mle_reward.py",
+        "self.fail_reward + self.milestone_reward * len(milestones)",
+        "self.fail_reward",
+    ),
+    Fault(
+        "rewards",
+        "our own failures are paid like the program's",
+        "rewards/mle_reward.py",
+        "reward, detail = None, result.detail",
+        "reward, detail = self.fail_reward, result.detail",
+    ),
+    Fault(
+        "rewards",
+        "the best solution is the last one",
+        "solutions/best_solutions.py",
+        "if known is not None and not competition.better(score, known):\n                return False",
+        "if False:\n                return False",
+    ),
+    Fault(
+        "evaluation",
+        "the best of k is the worst",
+        "evaluation/best_of_k.py",
+        "reverse=not higher_is_better",
+        "reverse=higher_is_better",
+    ),
+    Fault(
+        "evaluation",
+        "all competitions have the same seeds",
+        "evaluation/harness.py",
+        "(first + number) % SEEDS",
+        "number % SEEDS",
+    ),
+    Fault(
+        "evaluation",
+        "our own failures count as the policy's",
+        "evaluation/sampling.py",
+        "for evaluation in evaluations if evaluation.reward is not None]",
+        "for evaluation in evaluations]",
+    ),
+    Fault(
+        "models",
+        "a model's recommended top_p is used",
+        "models/transformers_model.py",
+        "with without_defaults(model), ",
+        "with ",
+    ),
+    Fault(
+        "launching",
+        "a run resumes beyond its end",
+        "launching/checks.py",
+        "if 0 < args.max_steps < _step_of(checkpoint):",
+        "if False:",
+    ),
 ]
 TESTS = {
     "trainer": ["tests/trainer"],
@@ -118,6 +301,11 @@ TESTS = {
     "executor": ["tests/execution"],
     "grader": ["tests/competitions"],
     "verifier": ["tests/instrumentation"],
+    "prompts": ["tests/prompts"],
+    "rewards": ["tests/rewards", "tests/solutions"],
+    "evaluation": ["tests/evaluation"],
+    "models": ["tests/models", "tests/evaluation/test_policies.py"],
+    "launching": ["tests/launching", "tests/scripts/test_train.py"],
 }
 
 
@@ -131,7 +319,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="file for the results as JSON")
     args = parser.parse_args()
     results = []
-    table = Table("room", "fault", "found by", "s", title=f"twelve faults, {args.commit}")
+    table = Table("room", "fault", "found by", "s", title=f"{len(FAULTS)} faults, {args.commit}")
     with tempfile.TemporaryDirectory(prefix="faults-", dir=ROOT.parent) as folder:
         archive = subprocess.run(["git", "archive", args.commit], cwd=ROOT, capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
