@@ -86,12 +86,6 @@ def config(**kwargs):
         ({"objective": "max_at_k", "max_at_k": 9}, "max_at_k must be from 2 to the 8 completions of a group"),
         ({"objective": "max_at_k", "scale_rewards": "none"}, "leave scale_rewards and multi_objective_aggregation"),
         ({"objective": "max_at_k", "scale_rewards": "batch"}, "leave scale_rewards and multi_objective_aggregation"),
-        ({"skip_zero_signal": -1}, "skip_zero_signal must be at least 0, got -1"),
-        ({"skip_zero_signal": 1, "max_turns": 2}, "leave it out, or set max_turns to 1"),
-        (
-            {"skip_zero_signal": 1, "async_rollouts": True, "async_unit": "rollout"},
-            "leave it out, or set async_unit to 'group'",
-        ),
         (
             {"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"},
             "leave scale_rewards and multi_objective_aggregation",

@@ -59,9 +59,7 @@ def make_trainer(model, folder, **options):
     return pool_runs.make_trainer(model, folder, WithHints, save_strategy="steps", save_steps=1, **options)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"async_rollouts": True}, {"skip_zero_signal": 1}], ids=["sync", "async", "skip"]
-)
+@pytest.mark.parametrize("options", [{}, {"async_rollouts": True}], ids=["sync", "async"])
 def test_a_part_acts_at_its_hooks(program_model, tmp_path, options):
     trainer = make_trainer(program_model, tmp_path, max_steps=2, **options)
     trainer.train()

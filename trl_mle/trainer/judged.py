@@ -26,7 +26,7 @@ class Judged:
     parent_id: str | None  # the solution that the prompt shows
     parent_score: float | None
     evaluation: Evaluation  # with a bounded output
-    weight: float | None = None  # of its advantage; `None` if it is not trained on
+    weight: float | None = None  # of its advantage; `None` until it is computed
     idea: str | None = None  # the name of what the prompt asks to fit
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:

@@ -88,11 +88,6 @@ class MLEGRPOConfig(GRPOConfig):
         stop_when_stale (`bool`, *optional*, defaults to `False`):
             Whether training ends when no program has had a new score for 8 steps.
 
-        skip_zero_signal (`int`, *optional*, defaults to `0`):
-            Most generations of a step that replace groups whose advantages are all 0. Their
-            programs count for the pool and the metrics all the same. When no more may be sampled, such groups are
-            trained on. 0 replaces none. Needs an [`~trl_mle.rewards.MLEReward`], and no other reward function.
-
         > Parameters that control the duration weighting
 
         duration_weighting (`str`, *optional*):
@@ -188,9 +183,6 @@ class MLEGRPOConfig(GRPOConfig):
     stop_when_stale: bool = field(
         default=False, metadata={"help": "Whether training ends when no program has had a new score for 8 steps."}
     )
-    skip_zero_signal: int = field(
-        default=0, metadata={"help": "Most generations of a step that replace groups whose advantages are all 0."}
-    )
     duration_weighting: str | None = field(
         default=None,
         metadata={
@@ -267,7 +259,6 @@ class MLEGRPOConfig(GRPOConfig):
             )
         self._check_sampling()
         self._check_objective()
-        self._check_skip_zero_signal()
         if self.duration_weighting is None:
             other = "inclusion" if self.async_rollouts else "none"
             self.duration_weighting = "linear" if self.objective == "reward" else other
@@ -372,14 +363,6 @@ class MLEGRPOConfig(GRPOConfig):
                 f"per_device_train_batch_size={factors[0]}, {name}={factors[1]}, and {processes} "
                 f"{'process' if processes == 1 else 'processes'}"
             )
-
-    def _check_skip_zero_signal(self) -> None:
-        if self.skip_zero_signal < 0:
-            raise ValueError(f"skip_zero_signal must be at least 0, got {self.skip_zero_signal}")
-        if self.skip_zero_signal and self.max_turns > 1:
-            raise ValueError("skip_zero_signal replaces groups of one turn: leave it out, or set max_turns to 1")
-        if self.skip_zero_signal and self.async_rollouts and self.async_unit == "rollout":
-            raise ValueError("skip_zero_signal replaces groups: leave it out, or set async_unit to 'group'")
 
     def _check_async_rollouts(self) -> None:
         if self.async_unit not in ("group", "rollout"):

@@ -74,8 +74,7 @@ class Part:
         return None
 
     def observe(self, completions: Sequence[Judged], step: int) -> None:
-        """Takes the completions of all processes, followed by those that were executed but are not trained on, and the
-        training step, from 1."""
+        """Takes the completions of all processes, and the training step, from 1."""
 
     def metrics(self) -> dict[str, float]:
         """What it logs about the batch, without the prefix `mle/`."""

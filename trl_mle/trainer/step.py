@@ -18,8 +18,6 @@ class Step:
 
     # Rollouts of this process, sampled before, that take the place of fresh samples
     replayed: list[Rollout] | None = None
-    # Completions of all processes that were executed and are not trained on
-    skipped: list[Judged] = field(default_factory=list)
     rewarded_at: float | None = None  # when a reward function last logged a column, by `time.monotonic()`
     judged: list[Judged] = field(default_factory=list)  # this process's completions
     advantages: torch.Tensor | None = None  # of all processes, unweighted, if they replace TRL's

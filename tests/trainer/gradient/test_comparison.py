@@ -76,46 +76,6 @@ def test_groups_without_a_quality_part_are_counted():
     assert comparison.metrics() == {"no_quality_rate": 0.75}  # all but the last
 
 
-def judged(qualities, programs=None, reward=-9.0):
-    """Evaluations with these qualities, and a reward of the floor at least."""
-    return [
-        Evaluation(-10.0 if quality is None else max(quality, reward), outcome="ok", quality=quality, source=source)
-        for quality, source in zip(qualities, programs or [None] * len(qualities), strict=True)
-    ]
-
-
-OURS = Evaluation(None, outcome="infrastructure")
-SAME = ["x = 1", "x  =  1  # the same", "x = 1", "x = 1"]
-
-
-@pytest.mark.parametrize(
-    ("members", "lacking"),
-    [
-        pytest.param(judged([0.5, 0.6]), [], id="scores-differ"),
-        pytest.param(judged([0.5, None]), [], id="one-failed"),
-        pytest.param([*judged([0.5, 0.6]), OURS], [], id="one-is-our-failure"),
-        pytest.param(judged([0.5, 0.5]), ["reward", "mean_rank", "max_at_k"], id="alike"),
-        pytest.param([OURS, *judged([0.5, 0.5])], ["reward", "mean_rank", "max_at_k"], id="alike-but-for-our-failure"),
-        pytest.param([OURS, OURS], ["reward", "mean_rank", "max_at_k"], id="our-failures"),
-        pytest.param(judged([0.9] * 7 + [0.1]), ["max_at_k"], id="the-best-is-common-among-k"),
-        pytest.param(judged([0.5, 0.6, 0.7, 0.8], SAME), ["mean_rank", "max_at_k"], id="copies"),
-        pytest.param(judged([-9.5, -20.0]), ["reward"], id="below-the-floor"),
-    ],
-)
-@pytest.mark.parametrize("name", ["reward", "mean_rank", "max_at_k"])
-def test_a_group_lacks_signal_where_all_its_advantages_are_zero(name, members, lacking):
-    comparison = Comparison(settings(name, "group", len(members), 4), [text_reward], torch.ones(1))
-    assert comparison.lacks_signal(members) == (name in lacking)
-    if name == "reward":  # TRL's
-        rewards = torch.tensor([item.reward for item in members if item.reward is not None])
-        assert bool((rewards == rewards.max()).all() if len(rewards) else True) == (name in lacking)
-        return
-    rows = [Judged(None, "a", "scratch", None, None, item) for item in members]
-    rewards = torch.tensor([[math.nan if item.reward is None else item.reward] for item in members])
-    comparison.args.group_size = len(members)
-    assert comparison.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
-
-
 def test_the_paper_leaves_groups_to_trl():
     rows = rows_of([0.5, NAN])
     comparison = Comparison(settings("reward"), [text_reward], torch.ones(1))
@@ -269,9 +229,6 @@ def test_an_objective_of_ones_own(tiny_model, tmp_path):
     quality = torch.where(rewards > 0.35, rewards, 0.0).view(-1, 4)
     expected = 4 * (quality - quality.mean(dim=1, keepdim=True))
     assert list(trainer._logs["advantages"]) == pytest.approx(expected.flatten().tolist(), abs=1e-5)
-    comparison = Comparison(settings(name), [text_reward], torch.ones(1))
-    assert comparison.lacks_signal(judged([0.5, 0.5]))
-    assert not comparison.lacks_signal(judged([0.5, 0.6]))
 
 
 class InSinglePrecision(Proportional):

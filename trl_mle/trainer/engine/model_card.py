@@ -209,10 +209,6 @@ def _settings(
     if len(reward_weights) > 1:
         weighed = (f"{markdown_code(name)} ({weight:g})" for name, weight in reward_weights.items())
         lines.append(f"reward functions and their weights: {', '.join(weighed)}")
-    if args.skip_zero_signal:
-        lines.append(
-            f"groups without signal: replaced, by at most {args.skip_zero_signal} extra generations in a step"
-        )
     for reward in rewards:
         if reward.instrumenter is None:
             lines.append("instrumentation: none, no partial credit")

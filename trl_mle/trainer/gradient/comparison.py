@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import MLEReward
 from trl_mle.trainer.gradient.advantages import standardized
 from trl_mle.trainer.gradient.objectives import Group, find_objective, progress_of
 from trl_mle.trainer.gradient.running_baseline import RunningBaseline
@@ -66,15 +66,6 @@ class Comparison(Part):
             if self.by_rollout:
                 self._history[name] = group[-HISTORY:]
         return advantages
-
-    def lacks_signal(self, evaluations: Sequence[Evaluation]) -> bool:
-        """Whether all advantages of a group are 0. Its members' reward is the only one; failures of our infrastructure
-        are left out."""
-        judged = [item for item in evaluations if not item.infrastructure_failed]
-        if self.objective is None:
-            return len({item.reward for item in judged}) < 2
-        known = [[[item.reward], item.quality, item.program_id] for item in judged]
-        return not known or not self._of_group(known).any()
 
     def _compared(self, completions: Sequence[Judged]) -> list[list[int]]:
         """The completions to compare with each other: those of a group, or of a prompt."""

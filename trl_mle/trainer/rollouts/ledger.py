@@ -1,7 +1,7 @@
 """Tracks rollouts that are sampled but not yet trained on, while generation and updates continue."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, astuple, dataclass
 from itertools import groupby, takewhile
 from typing import Any
@@ -52,12 +52,9 @@ class RolloutLedger:
     The rollouts in flight: sampled, but neither trained on nor dropped. They are handed out for training in the order
     in which they finish, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
 
-    With `lacks_signal` a finished unit whose advantages are all 0 is set aside: it is not handed out, unless [`fill_up`] asks
-    for it, and leaves with [`skip`].
-
     Processes that tell their ledgers the same, in the same order, have the same ledger. At any time
 
-        sampled = trained + in flight + dropped + skipped.
+        sampled = trained + in flight + dropped.
 
     Args:
         max_in_flight (`int`):
@@ -66,29 +63,19 @@ class RolloutLedger:
             Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
         max_staleness (`int`, *optional*):
             A unit is dropped, finished or not, if more generation steps than this were trained on since it was sampled.
-        lacks_signal (`Callable[[Sequence[Evaluation]], bool]`, *optional*):
-            Whether a unit with these evaluations is set aside; `None` sets none aside.
     """
 
-    def __init__(
-        self,
-        max_in_flight: int,
-        unit_size: int = 1,
-        max_staleness: int | None = None,
-        lacks_signal: Callable[[Sequence[Evaluation]], bool] | None = None,
-    ):
+    def __init__(self, max_in_flight: int, unit_size: int = 1, max_staleness: int | None = None):
         self.max_in_flight = max_in_flight
         self.unit_size = unit_size
         self.max_staleness = max_staleness
-        self.lacks_signal = lacks_signal
         self.step = 0  # generation steps trained on so far
-        self.sampled = self.trained = self.skipped = 0
+        self.sampled = self.trained = 0
         self.dropped = [0] * len(DROPPED)  # by quartile of Δt, where it is known
         self.in_flight: dict[int, Rollout] = {}
         self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
         self._ended_s = 0.0  # total runtime of ended programs
         self._ready: list[int] = []  # units, in the order in which their last member finished
-        self._alike: list[int] = []  # the same of those that are set aside
 
     def has_room(self, count: int) -> bool:
         """Whether to sample `count` more rollouts now: there is room, or too few usable ones are in flight."""
@@ -96,8 +83,8 @@ class RolloutLedger:
 
     @property
     def fresh(self) -> int:
-        """How many rollouts are in flight that can be trained on, those that are set aside left out."""
-        return sum(not self._is_stale(rollout) for rollout in self._usable())
+        """How many rollouts are in flight that can be trained on."""
+        return sum(not self._is_stale(rollout) for rollout in self.in_flight.values())
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
         """Adds sampled rollouts, whole units in their order, which were requested at this step (by default now);
@@ -131,10 +118,8 @@ class RolloutLedger:
             duration.seconds, duration.ended = evaluation.ready_after_s, True
             self._ended_s += 0.0 if evaluation.reused else duration.seconds
         unit = rollout_id // self.unit_size
-        evaluations = [self.in_flight[member].evaluation for member in self._members(unit)]
-        known = [evaluation for evaluation in evaluations if evaluation is not None]
-        if len(known) == self.unit_size:
-            (self._alike if self.lacks_signal and self.lacks_signal(known) else self._ready).append(unit)
+        if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
+            self._ready.append(unit)
 
     @property
     def ready(self) -> int:
@@ -164,28 +149,11 @@ class RolloutLedger:
         self.step += 1
         return taken
 
-    def fill_up(self, count: int) -> int:
-        """Lets units that are set aside be handed out, as many as `count` rollouts lack, the first to finish first;
-        returns how many."""
-        missing = max(0, count - self.fresh) // self.unit_size
-        chosen, self._alike = self._alike[:missing], self._alike[missing:]
-        self._ready += chosen
-        return len(chosen)
-
-    def skip(self) -> list[Rollout]:
-        """Lets go of the units that are set aside, and returns their rollouts, in the order of sampling."""
-        skipped = [self.in_flight.pop(member) for unit in sorted(self._alike) for member in self._members(unit)]
-        self._alike = []
-        self._mark_trained(skipped)  # they were not left out for their Δt, of which the weights are to make up
-        self.skipped += len(skipped)
-        return skipped
-
     def check(self, executing: Iterable[int]) -> None:
         """Raises `RuntimeError` if a rollout was lost, given the ids of those whose programs are queued or running on
         any process."""
-        left = f"{sum(self.dropped)} dropped, {self.skipped} skipped"
-        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {left}"
-        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped) + self.skipped:
+        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {sum(self.dropped)} dropped"
+        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped):
             raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
         unfinished = [rollout.id for rollout in self.unfinished]
         if sorted(executing) != unfinished:
@@ -261,10 +229,8 @@ class RolloutLedger:
             "sampled": self.sampled,
             "trained": self.trained,
             "dropped": self.dropped,
-            "skipped": self.skipped,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
-            "alike": self._alike,  # empty, unless a step was interrupted
             "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
         }
 
@@ -275,18 +241,12 @@ class RolloutLedger:
                 f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume with its async_unit and num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
-        self._ready, self._alike = list(state["ready"]), list(state["alike"])
-        self.dropped, self.skipped = list(state["dropped"]), state["skipped"]
+        self._ready, self.dropped = list(state["ready"]), list(state["dropped"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
         self.durations = {number: Duration(*values) for number, *values in state["durations"]}
         for rollout in self.unfinished:
             self.durations[rollout.id].seconds = 0.0
         self.check(rollout.id for rollout in self.unfinished)
-
-    def _usable(self) -> list[Rollout]:
-        """The rollouts in flight that are not set aside."""
-        alike = {member for unit in self._alike for member in self._members(unit)}
-        return [rollout for rollout in self.in_flight.values() if rollout.id not in alike]
 
     def _members(self, unit: int) -> range:
         return range(unit * self.unit_size, (unit + 1) * self.unit_size)
@@ -300,7 +260,7 @@ class RolloutLedger:
         return self.max_staleness is not None and self.step - rollout.step > self.max_staleness
 
     def _drop_stale(self) -> None:
-        stale = [rollout for rollout in self._usable() if self._is_stale(rollout)]
+        stale = [rollout for rollout in self.in_flight.values() if self._is_stale(rollout)]
         if not stale:
             return
         self._ready = [unit for unit in self._ready if not self._is_stale(self.in_flight[unit * self.unit_size])]
