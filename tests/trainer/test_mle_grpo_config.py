@@ -27,7 +27,6 @@ def config(**kwargs):
         ({"max_turns": 0}, "pool_size=64 and max_turns=0 must be at least 1"),
         ({"duration_weighting": "inclusion"}, "needs async_rollouts"),
         ({"async_unit": "token"}, "async_unit must be 'group' or 'rollout'"),
-        ({"max_staleness": -1}, "max_staleness must be at least 0 or None"),
         ({"async_rollouts": True, "max_in_flight": 12}, "max_in_flight=12 must be a multiple of the 8 rollouts"),
         ({"async_rollouts": True, "max_in_flight": 0}, "max_in_flight=0 must be a multiple"),
         ({"async_rollouts": True, "max_turns": 2}, "leave out async_rollouts"),
@@ -75,7 +74,6 @@ def config(**kwargs):
         ),
         ({"max_in_flight": 16}, "max_in_flight=16 needs async_rollouts: set that to true, or leave it out"),
         ({"async_unit": "rollout"}, "async_unit='rollout' needs async_rollouts"),
-        ({"max_staleness": 0}, "max_staleness=0 needs async_rollouts"),
         (
             {"objective": "best"},
             "objective must be 'reward', .* or the dotted name of a class, got 'best'",
@@ -174,10 +172,7 @@ def test_two_batches_are_in_flight_unless_told_otherwise():
     assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
     assert config(async_rollouts=True, max_in_flight=8, duration_weighting="inclusion").max_in_flight == 8
     server = {"use_vllm": True, "vllm_mode": "server"}
-    for staleness, batches, with_server in [(0, 1, 1), (1, 2, 2), (9, 2, 3)]:  # what is older would be dropped
-        options = {"async_rollouts": True, "max_staleness": staleness}
-        assert config(**options).max_in_flight == batches * 8
-        assert config(**options, **server).max_in_flight == with_server * 8
+    assert config(async_rollouts=True, **server).max_in_flight == 3 * 8
 
 
 def test_unset_weighting_depends_on_the_objective():

@@ -113,16 +113,13 @@ class MLEGRPOConfig(GRPOConfig):
         max_in_flight (`int`, *optional*):
             Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of
             `generation_batch_size`. With one batch, training is synchronous. Defaults to two batches, or to three if a
-            vLLM server samples one of them in parallel, but to at most `max_staleness` + 1.
+            vLLM server samples one of them in parallel.
         async_unit (`str`, *optional*, defaults to `"group"`):
             The unit of training. Supported values are:
 
             - `"group"`: a group is ready when its last member is. Advantages are GRPO's.
             - `"rollout"`: each rollout alone, as in the paper. Its reward is compared with a running mean for its
               prompt, see [`~trl_mle.trainer.gradient.running_baseline.RunningBaseline`].
-        max_staleness (`int`, *optional*):
-            Drop a rollout, and stop its program, if more than this many generation steps were trained on since it was
-            sampled. This starves slow programs; `None` drops nothing.
 
         > Parameters that control speed
 
@@ -209,10 +206,6 @@ class MLEGRPOConfig(GRPOConfig):
             "help": "The unit of training: a `group`, or each `rollout` alone.",
             "choices": ["group", "rollout"],
         },
-    )
-    max_staleness: int | None = field(
-        default=None,
-        metadata={"help": "Drop rollouts that are more generation steps old than this. `None` drops nothing."},
     )
     share_prompts: bool = field(
         default=False,
@@ -367,22 +360,18 @@ class MLEGRPOConfig(GRPOConfig):
     def _check_async_rollouts(self) -> None:
         if self.async_unit not in ("group", "rollout"):
             raise ValueError(f"async_unit must be 'group' or 'rollout', got {self.async_unit!r}")
-        if self.max_staleness is not None and self.max_staleness < 0:
-            raise ValueError(f"max_staleness must be at least 0 or None, got {self.max_staleness}")
         if not self.async_rollouts:
             if self.duration_weighting == "inclusion":
                 raise ValueError(
                     "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
                 )
-            for name, default in {"max_in_flight": None, "async_unit": "group", "max_staleness": None}.items():
+            for name, default in {"max_in_flight": None, "async_unit": "group"}.items():
                 if (value := getattr(self, name)) != default:
                     raise ValueError(f"{name}={value!r} needs async_rollouts: set that to true, or leave it out")
             return
         if self.max_in_flight is None:
             has_server = self.use_vllm and self.vllm_mode == "server"
             batches = 3 if has_server else 2  # one sampled, one executed, one trained on
-            if self.max_staleness is not None:  # more would be dropped
-                batches = min(batches, self.max_staleness + 1)
             self.max_in_flight = batches * self.completions_per_batch
         if self.max_in_flight < 1 or self.max_in_flight % self.completions_per_batch:
             raise ValueError(

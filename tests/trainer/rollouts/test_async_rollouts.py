@@ -1,6 +1,5 @@
 """Asynchronous training, on the rollouts that finished first."""
 
-import logging
 import math
 from contextlib import nullcontext
 from datetime import datetime
@@ -22,7 +21,6 @@ from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.gradient.inclusion import falls_by_chance, inclusion_probabilities, kaplan_meier_masses
 from trl_mle.trainer.gradient.running_baseline import RunningBaseline
-from trl_mle.trainer.rollouts.ledger import DROPPED
 
 
 BATCH = GROUPS * GROUP_SIZE
@@ -379,32 +377,6 @@ def test_the_table_and_the_metrics_tell_of_it(finishing):
         for name in ("sampled_share", "trained_share"):
             assert sum(entry[f"mle/async/{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
         assert ("frac_reward_zero_std" in entry) == (finishing.args.async_unit == "group")
-        assert not any("dropped" in name for name in entry)
-
-
-@pytest.mark.slow
-def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("trl_mle.trainer.rollouts.in_flight.POLL_S", 0.001)
-    caplog.set_level(logging.WARNING)
-    trainer = pool_runs.make_trainer(
-        program_model,
-        tmp_path,
-        patient=True,
-        async_rollouts=True,
-        max_in_flight=3 * BATCH,
-        async_unit="rollout",
-        max_staleness=0,
-        max_steps=3,
-        **FROM_SCRATCH,
-    )
-    trainer.train()
-    ledger = trainer.rollouts.ledger
-    assert {age for turn in trainer.turns for age in turn["staleness"]} == {0}
-    assert sum(ledger.dropped) > 0
-    assert ledger.sampled == ledger.trained + len(ledger.in_flight) + sum(ledger.dropped)
-    assert caplog.text.count("are dropped, because max_staleness=0 is set") == 1
-    history = [entry for entry in trainer.state.log_history if "loss" in entry]
-    assert sum(history[-1][f"mle/async/dropped/{name}"] for name in DROPPED) == sum(ledger.dropped)
 
 
 @pytest.mark.slow

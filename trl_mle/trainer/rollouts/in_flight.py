@@ -57,10 +57,10 @@ class RolloutsInFlight(Part):
         if self._sampler.rows:
             self._arrive()
         ledger = self.ledger
-        while ledger.has_room(count):  # once, unless there are none yet, or some were dropped
+        while ledger.has_room(count):  # once, unless there are none yet
             self._sampler.ask(choose(), ledger.step)
-            is_last = len(ledger.in_flight) + 2 * count > ledger.max_in_flight and ledger.fresh >= count
-            if is_last and self._sampler.server is not None and ledger.max_staleness != 0:
+            is_last = len(ledger.in_flight) + 2 * count > ledger.max_in_flight and len(ledger.in_flight) >= count
+            if is_last and self._sampler.server is not None:
                 break
             self._arrive()
 
@@ -75,7 +75,6 @@ class RolloutsInFlight(Part):
                     began += time.monotonic() - arrived  # that was no waiting for programs
                 self._poll()
                 taken = self.ledger.take(count)
-                self._stop_dropped()
                 if taken:
                     break
                 running = [pending.running_s() for pending in self._pending.values()]
@@ -174,10 +173,6 @@ class RolloutsInFlight(Part):
             else:
                 self.ledger.finish(number, evaluation)
 
-    def _stop_dropped(self) -> None:
-        for number in self._pending.keys() - self.ledger.in_flight.keys():
-            self._reward.stop(self._pending.pop(number))
-
 
 class NoRollouts(Part):
     """Stands for [`RolloutsInFlight`] where no program runs ahead."""
@@ -225,5 +220,5 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None) -> RolloutsInF
             ) from error
     assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
     unit_size = args.group_size if args.async_unit == "group" else 1
-    ledger = RolloutLedger(args.max_in_flight, unit_size, args.max_staleness)
+    ledger = RolloutLedger(args.max_in_flight, unit_size)
     return RolloutsInFlight(ledger, reward, Sampler(trainer, args.keeps_logps), args.keeps_logps)

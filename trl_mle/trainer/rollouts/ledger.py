@@ -1,6 +1,5 @@
 """Tracks rollouts that are sampled but not yet trained on, while generation and updates continue."""
 
-import logging
 from collections.abc import Iterable
 from dataclasses import asdict, astuple, dataclass
 from itertools import groupby, takewhile
@@ -12,12 +11,9 @@ from trl_mle.rewards import Evaluation
 from trl_mle.trainer.gradient.inclusion import duration_quartiles, kaplan_meier_masses
 
 
-logger = logging.getLogger(__name__)
-
 # Number of rollouts whose durations are remembered. Among programs that run for L, those sampled within the last L are
 # always missing from those trained on: a window that takes W to fill covers a share of 1 - L / W. So it is long.
 HISTORY = 1 << 16
-DROPPED = ("q1", "q2", "q3", "q4", "unfinished")
 
 
 @dataclass
@@ -49,42 +45,33 @@ class Duration:
 
 class RolloutLedger:
     """
-    The rollouts in flight: sampled, but neither trained on nor dropped. They are handed out for training in the order
-    in which they finish, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
+    The rollouts in flight: sampled, but not trained on. They are handed out for training in the order in which they
+    finish, whenever they were sampled; none is dropped.
 
     Processes that tell their ledgers the same, in the same order, have the same ledger. At any time
 
-        sampled = trained + in flight + dropped.
+        sampled = trained + in flight.
 
     Args:
         max_in_flight (`int`):
             Maximum number of rollouts in flight.
         unit_size (`int`, *optional*, defaults to `1`):
             Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
-        max_staleness (`int`, *optional*):
-            A unit is dropped, finished or not, if more generation steps than this were trained on since it was sampled.
     """
 
-    def __init__(self, max_in_flight: int, unit_size: int = 1, max_staleness: int | None = None):
+    def __init__(self, max_in_flight: int, unit_size: int = 1):
         self.max_in_flight = max_in_flight
         self.unit_size = unit_size
-        self.max_staleness = max_staleness
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = 0
-        self.dropped = [0] * len(DROPPED)  # by quartile of Δt, where it is known
         self.in_flight: dict[int, Rollout] = {}
         self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
         self._ended_s = 0.0  # total runtime of ended programs
         self._ready: list[int] = []  # units, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
-        """Whether to sample `count` more rollouts now: there is room, or too few usable ones are in flight."""
-        return len(self.in_flight) + count <= self.max_in_flight or self.fresh < count
-
-    @property
-    def fresh(self) -> int:
-        """How many rollouts are in flight that can be trained on."""
-        return sum(not self._is_stale(rollout) for rollout in self.in_flight.values())
+        """Whether to sample `count` more rollouts now: there is room, or fewer are in flight."""
+        return len(self.in_flight) + count <= self.max_in_flight or len(self.in_flight) < count
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
         """Adds sampled rollouts, whole units in their order, which were requested at this step (by default now);
@@ -139,7 +126,6 @@ class RolloutLedger:
     def take(self, count: int) -> list[Rollout]:
         """Hands out `count` rollouts for a generation step: those that finished first, in sampling order; none if
         fewer have finished."""
-        self._drop_stale()
         if self.ready < count:
             return []
         units, self._ready = self._ready[: count // self.unit_size], self._ready[count // self.unit_size :]
@@ -152,8 +138,8 @@ class RolloutLedger:
     def check(self, executing: Iterable[int]) -> None:
         """Raises `RuntimeError` if a rollout was lost, given the ids of those whose programs are queued or running on
         any process."""
-        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {sum(self.dropped)} dropped"
-        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped):
+        if self.sampled != self.trained + len(self.in_flight):
+            counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight"
             raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
         unfinished = [rollout.id for rollout in self.unfinished]
         if sorted(executing) != unfinished:
@@ -169,8 +155,6 @@ class RolloutLedger:
             "staleness/mean": staleness.mean().item(),
             "staleness/max": staleness.max().item(),
         }
-        if self.max_staleness is not None:
-            metrics |= {f"dropped/{name}": float(count) for name, count in zip(DROPPED, self.dropped, strict=True)}
         seconds, ended, trained = self.known_durations()
         if not ended.any():
             return metrics
@@ -228,7 +212,6 @@ class RolloutLedger:
             "step": self.step,
             "sampled": self.sampled,
             "trained": self.trained,
-            "dropped": self.dropped,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
             "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
@@ -241,7 +224,7 @@ class RolloutLedger:
                 f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume with its async_unit and num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
-        self._ready, self.dropped = list(state["ready"]), list(state["dropped"])
+        self._ready = list(state["ready"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
         self.durations = {number: Duration(*values) for number, *values in state["durations"]}
         for rollout in self.unfinished:
@@ -255,33 +238,6 @@ class RolloutLedger:
         for rollout in rollouts:
             if rollout.id in self.durations:
                 self.durations[rollout.id].trained = True
-
-    def _is_stale(self, rollout: Rollout) -> bool:
-        return self.max_staleness is not None and self.step - rollout.step > self.max_staleness
-
-    def _drop_stale(self) -> None:
-        stale = [rollout for rollout in self.in_flight.values() if self._is_stale(rollout)]
-        if not stale:
-            return
-        self._ready = [unit for unit in self._ready if not self._is_stale(self.in_flight[unit * self.unit_size])]
-        seconds, ended, _ = self.known_durations()
-        edges = duration_quartiles(seconds, ended) if len(seconds) else seconds
-        for rollout in stale:
-            duration = self.durations.get(rollout.id)
-            if duration is None:  # after a failure of our infrastructure
-                place = 0
-            elif rollout.evaluation is None:
-                place = DROPPED.index("unfinished")
-                self._ended_s += duration.seconds
-            else:
-                place = int(torch.bucketize(seconds.new_tensor(duration.seconds), edges))
-            self.dropped[place] += 1
-            del self.in_flight[rollout.id]
-        if sum(self.dropped) == len(stale):  # the first
-            logger.warning(
-                "rollouts are dropped, because max_staleness=%d is set; mle/async/dropped counts them by quartile of Δt",
-                self.max_staleness,
-            )
 
 
 def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
