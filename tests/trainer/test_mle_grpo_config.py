@@ -26,14 +26,9 @@ def config(**kwargs):
         ({"pool_size": 0}, "pool_size=0 and max_turns=1 must be at least 1"),
         ({"max_turns": 0}, "pool_size=64 and max_turns=0 must be at least 1"),
         ({"duration_weighting": "inclusion"}, "needs async_rollouts"),
-        ({"async_unit": "token"}, "async_unit must be 'group' or 'rollout'"),
         ({"async_rollouts": True, "max_in_flight": 12}, "max_in_flight=12 must be a multiple of the 8 rollouts"),
         ({"async_rollouts": True, "max_in_flight": 0}, "max_in_flight=0 must be a multiple"),
         ({"async_rollouts": True, "max_turns": 2}, "leave out async_rollouts"),
-        (
-            {"async_rollouts": True, "async_unit": "rollout", "scale_rewards": "batch"},
-            "leave scale_rewards at 'group'",
-        ),
         ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
         ({"use_vllm": True, "top_p": 0.95}, "top_p=0.95 with use_vllm: it samples from another distribution"),
         ({"use_vllm": True, "top_k": 20, "vllm_mode": "server"}, "top_k=20 with use_vllm: .*: set it to 0"),
@@ -73,7 +68,6 @@ def config(**kwargs):
             "duration_weighting='none', the default of .* none",
         ),
         ({"max_in_flight": 16}, "max_in_flight=16 needs async_rollouts: set that to true, or leave it out"),
-        ({"async_unit": "rollout"}, "async_unit='rollout' needs async_rollouts"),
         (
             {"objective": "best"},
             "objective must be 'reward', .* or the dotted name of a class, got 'best'",

@@ -27,9 +27,9 @@ class Hints(Part):
     def weights(self, completions):
         return torch.tensor([0.0 if i < GROUP_SIZE else 2.0 for i in range(len(completions))])
 
-    def advantages(self, completions, rewards, weights):
+    def advantages(self, completions, rewards):
         assert rewards.shape == (len(completions), 1)
-        assert weights[:GROUP_SIZE].tolist() == [0.0] * GROUP_SIZE
+        assert [item.weight for item in completions[:GROUP_SIZE]] == [0.0] * GROUP_SIZE
         return torch.arange(len(completions), dtype=torch.float64)
 
     def observe(self, completions, step):

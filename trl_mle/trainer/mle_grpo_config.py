@@ -108,18 +108,12 @@ class MLEGRPOConfig(GRPOConfig):
         > Parameters that control asynchronous training
 
         async_rollouts (`bool`, *optional*, defaults to `False`):
-            Whether to train on the rollouts that finished first, whenever they were sampled, while slower programs
+            Whether to train on the groups that finished first, whenever they were sampled, while slower programs
             keep running. Needs an [`~trl_mle.rewards.MLEReward`].
         max_in_flight (`int`, *optional*):
             Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of
             `generation_batch_size`. With one batch, training is synchronous. Defaults to two batches, or to three if a
             vLLM server samples one of them in parallel.
-        async_unit (`str`, *optional*, defaults to `"group"`):
-            The unit of training. Supported values are:
-
-            - `"group"`: a group is ready when its last member is. Advantages are GRPO's.
-            - `"rollout"`: each rollout alone, as in the paper. Its reward is compared with a running mean for its
-              prompt, see [`~trl_mle.trainer.gradient.running_baseline.RunningBaseline`].
 
         > Parameters that control speed
 
@@ -192,19 +186,12 @@ class MLEGRPOConfig(GRPOConfig):
     duration_weight_high: float | None = field(default=None, metadata={"help": "Largest duration weight, at least 1."})
     async_rollouts: bool = field(
         default=False,
-        metadata={"help": "Whether to train on the rollouts that finish first, while other programs run."},
+        metadata={"help": "Whether to train on the groups that finish first, while other programs run."},
     )
     max_in_flight: int | None = field(
         default=None,
         metadata={
             "help": "Maximum number of rollouts in flight. `None` for two generation batches, three with a vLLM server."
-        },
-    )
-    async_unit: str = field(
-        default="group",
-        metadata={
-            "help": "The unit of training: a `group`, or each `rollout` alone.",
-            "choices": ["group", "rollout"],
         },
     )
     share_prompts: bool = field(
@@ -358,16 +345,15 @@ class MLEGRPOConfig(GRPOConfig):
             )
 
     def _check_async_rollouts(self) -> None:
-        if self.async_unit not in ("group", "rollout"):
-            raise ValueError(f"async_unit must be 'group' or 'rollout', got {self.async_unit!r}")
         if not self.async_rollouts:
             if self.duration_weighting == "inclusion":
                 raise ValueError(
                     "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
                 )
-            for name, default in {"max_in_flight": None, "async_unit": "group"}.items():
-                if (value := getattr(self, name)) != default:
-                    raise ValueError(f"{name}={value!r} needs async_rollouts: set that to true, or leave it out")
+            if self.max_in_flight is not None:
+                raise ValueError(
+                    f"max_in_flight={self.max_in_flight} needs async_rollouts: set that to true, or leave it out"
+                )
             return
         if self.max_in_flight is None:
             has_server = self.use_vllm and self.vllm_mode == "server"
@@ -380,13 +366,6 @@ class MLEGRPOConfig(GRPOConfig):
             )
         if self.max_turns > 1:
             raise ValueError("max_turns > 1 waits for a program before the next turn: leave out async_rollouts")
-        if self.async_unit == "rollout" and (
-            self.scale_rewards == "batch" or self.multi_objective_aggregation != "sum_then_normalize"
-        ):
-            raise ValueError(
-                "async_unit='rollout' scales each reward by its prompt's: leave scale_rewards at 'group' or set it to "
-                "'none', and multi_objective_aggregation to 'sum_then_normalize'"
-            )
 
     @property
     def completions_per_batch(self) -> int:

@@ -74,7 +74,7 @@ class MLEGRPOTrainer(
       functions return for it.
     - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
       `mle/...` metrics summarise the programs.
-    - With `args.async_rollouts` a step trains on the rollouts that finished first, whenever they were sampled.
+    - With `args.async_rollouts` a step trains on the groups that finished first, whenever they were sampled.
 
     Example:
 
@@ -373,7 +373,7 @@ class MLEGRPOTrainer(
         by_kind = self.solution_prompts.shows_solutions
         self._log_metrics(mode, batch_metrics(everyone, self.competitions, by_kind, instrumented))
         for part in self.parts if mode == "train" else ():
-            advantages = part.advantages(everyone, rewards_per_func, weights)
+            advantages = part.advantages(everyone, rewards_per_func)
             advantages = checked(part, "advantages", advantages, len(everyone))
             step.advantages = step.advantages if advantages is None else advantages
             part.observe(everyone, self.state.global_step + 1)  # the step counter rises at the end of a step

@@ -54,19 +54,15 @@ class Part:
         """Factors of the advantages, of shape `(B,)`, for the completions of all processes; `None` leaves them as they are."""
         return None
 
-    def advantages(
-        self, completions: Sequence[Judged], rewards: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor | None:
+    def advantages(self, completions: Sequence[Judged], rewards: torch.Tensor) -> torch.Tensor | None:
         """
         Advantages that replace those of the parts before it, and TRL's.
 
         Args:
             completions (`Sequence[Judged]`):
-                Those of all processes.
+                Those of all processes; their weights multiply the advantages afterwards.
             rewards (`torch.Tensor` of shape `(B, F)`):
                 Rewards of each reward function; NaN if it returned none.
-            weights (`torch.Tensor` of shape `(B,)`):
-                The product of all parts' weights, which the advantages are multiplied by afterwards.
 
         Returns:
             `torch.Tensor` of shape `(B,)`, *optional*: The advantages; `None` to leave them as they are.

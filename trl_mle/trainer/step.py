@@ -37,7 +37,7 @@ class Step:
         assert self.advantages is not None
         if stock.dim() > 1:
             raise ValueError(
-                "a trainer with an advantage per token needs objective='reward' and async_unit='group': the other settings have one advantage per completion"
+                "a trainer with an advantage per token needs objective='reward': the others have one advantage per completion"
             )
         return self.advantages[local].to(stock)
 

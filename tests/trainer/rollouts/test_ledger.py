@@ -35,11 +35,11 @@ def everything(ledger):
 
 @settings(deadline=None, max_examples=40)  # no timed tests
 @given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]), st.integers(1, 4))
-def test_every_rollout_is_trained_or_in_flight(seed, unit_size, batches):
-    """In any order of finishing, and with a resume at any time; the units that finished first are taken first."""
+def test_every_rollout_is_trained_or_in_flight(seed, group_size, batches):
+    """In any order of finishing, and with a resume at any time; the groups that finished first are taken first."""
     rng, count = random.Random(seed), 8
-    ledger = RolloutLedger(batches * count, unit_size)
-    finished, trained = [], []  # units in the order of finishing; rollouts
+    ledger = RolloutLedger(batches * count, group_size)
+    finished, trained = [], []  # groups in the order of finishing; rollouts
     for _ in range(30):
         if ledger.has_room(count):
             before = ledger.sampled
@@ -49,24 +49,24 @@ def test_every_rollout_is_trained_or_in_flight(seed, unit_size, batches):
         for number in rng.sample(running, rng.randrange(len(running) + 1)):
             ledger.observe(number, 0.5)
             ledger.finish(number, evaluation(rng.choice([None, 0.1, 1.0, 5.0])))
-            unit = range(number // unit_size * unit_size, (number // unit_size + 1) * unit_size)
+            unit = range(number // group_size * group_size, (number // group_size + 1) * group_size)
             if not set(unit) & {rollout.id for rollout in ledger.unfinished}:
                 finished.append(unit)
         step = ledger.step
         taken = ledger.take(count)
         if taken:
             assert ledger.step == step + 1
-            first, finished = finished[: count // unit_size], finished[count // unit_size :]
+            first, finished = finished[: count // group_size], finished[count // group_size :]
             assert [rollout.id for rollout in taken] == sorted(number for unit in first for number in unit)
             trained += [rollout.id for rollout in taken]
         else:
-            assert len(finished) * unit_size < count
+            assert len(finished) * group_size < count
         assert len(ledger.in_flight) <= ledger.max_in_flight
         assert len(set(trained)) == len(trained) == ledger.trained
         assert sorted([*trained, *ledger.in_flight]) == list(range(ledger.sampled))
         ledger.check([rollout.id for rollout in ledger.unfinished])
         if rng.random() < 0.2:
-            restored = RolloutLedger(ledger.max_in_flight, unit_size)
+            restored = RolloutLedger(ledger.max_in_flight, group_size)
             restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
             for rollout in ledger.unfinished:
                 ledger.durations[rollout.id].seconds = 0.0  # its program starts again
@@ -76,7 +76,7 @@ def test_every_rollout_is_trained_or_in_flight(seed, unit_size, batches):
 
 
 def test_a_lost_rollout_is_noticed():
-    ledger = RolloutLedger(8)
+    ledger = RolloutLedger(8, 1)
     ledger.add(rollouts(8))
     ledger.finish(3, evaluation(1.0))
     ledger.check([7, 6, 5, 4, 2, 1, 0])
@@ -90,22 +90,22 @@ def test_a_lost_rollout_is_noticed():
 
 
 def test_a_batch_may_be_larger_than_what_is_in_flight_after_a_resume():
-    ledger = RolloutLedger(8)
+    ledger = RolloutLedger(8, 1)
     ledger.add(rollouts(4))
     assert ledger.has_room(8)
     ledger.add(rollouts(8))
     assert not ledger.has_room(8)
 
 
-def test_of_another_unit_is_refused():
-    ledger = RolloutLedger(8, unit_size=4)
+def test_of_another_group_size_is_refused():
+    ledger = RolloutLedger(8, 4)
     with pytest.raises(ValueError, match="trained on 4 at a time, not 1"):
-        RolloutLedger(8).load_state_dict(ledger.state_dict())
+        RolloutLedger(8, 1).load_state_dict(ledger.state_dict())
 
 
 def test_metrics_show_what_is_missing():
     """The slow half of sixteen programs still runs, and has run for long enough to be known as slow."""
-    ledger = RolloutLedger(24)
+    ledger = RolloutLedger(24, 1)
     ledger.add(rollouts(16))
     for number in range(16):
         if number % 2:
@@ -125,7 +125,7 @@ def test_metrics_show_what_is_missing():
 
 
 def test_what_has_never_ended_is_missing_from_the_slowest_quartile():
-    ledger = RolloutLedger(64)
+    ledger = RolloutLedger(64, 1)
     ledger.add(rollouts(64))
     for number in range(64):
         if number % 2:
@@ -141,7 +141,7 @@ def test_what_has_never_ended_is_missing_from_the_slowest_quartile():
 
 def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
     monkeypatch.setattr("trl_mle.trainer.rollouts.ledger.HISTORY", 64)
-    ledger = RolloutLedger(16)
+    ledger = RolloutLedger(16, 1)
     for step in range(20):
         for rollout in ledger.add(rollouts(8)):
             if rollout.id not in range(3):
@@ -152,7 +152,7 @@ def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
 
 
 def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_tells_nothing():
-    ledger = RolloutLedger(8)
+    ledger = RolloutLedger(8, 1)
     ledger.add(rollouts(4))
     ledger.observe(1, 2.0)
     ledger.finish(0, Evaluation(-10.0, outcome="no_code"))
@@ -166,7 +166,7 @@ def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_
 
 
 def test_a_unit_has_the_duration_of_its_longest_member():
-    ledger = RolloutLedger(12, unit_size=3)
+    ledger = RolloutLedger(12, 3)
     ledger.add(rollouts(12))
     for number, seconds in enumerate([1.0, 9.0, None, 2.0, 1.0]):  # one of the second unit still runs
         ledger.finish(number, evaluation(seconds))
@@ -201,7 +201,7 @@ def test_inclusion_does_not_favour_the_groups_of_fast_programs():
     seconds, scores, actions = [0.1, 2.0, 30.0], [-10.0, 0.8, 0.8], [0, 0, 0, 1, 2]
     groups = list(product(actions, repeat=4))
     trained = groups + [group for group in groups if 2 not in group]
-    ledger = RolloutLedger(8 * len(groups), unit_size=4)
+    ledger = RolloutLedger(8 * len(groups), 4)
     ledger.add(rollouts(8 * len(groups)))
     missing = [group for group in groups if 2 in group]
     for number, action in enumerate(action for group in trained + missing for action in group):
@@ -227,7 +227,7 @@ def test_inclusion_does_not_favour_the_groups_of_fast_programs():
 
 def test_slow_programs_are_not_preferred_for_ever():
     """Nothing is dropped, so in the long run all have the same weight, however few programs are in flight."""
-    rng, ledger, slots, now = random.Random(0), RolloutLedger(8), 4, 0.0
+    rng, ledger, slots, now = random.Random(0), RolloutLedger(8, 1), 4, 0.0
     queue, running = [], []  # ids; end, start, id
     while ledger.sampled < 6000:
         while ledger.has_room(4):
@@ -248,7 +248,7 @@ def test_of_many_competitions_the_durations_of_all_say_what_is_missing():
     """One group of each: alone, none would say that slow ones are missing, and all weights would be 1."""
     args = MLEGRPOConfig("unused", use_cpu=True, bf16=False, async_rollouts=True, objective="mean_rank")
     names = [f"task:train/{i}" for i in range(40)]
-    ledger, sampled = RolloutLedger(1000), rollouts(400)
+    ledger, sampled = RolloutLedger(1000, 1), rollouts(400)
     for number, rollout in enumerate(sampled):
         rollout.row["competition"] = names[number % 40]
     ledger.add(sampled)
@@ -258,16 +258,14 @@ def test_of_many_competitions_the_durations_of_all_say_what_is_missing():
     taken = ledger.take(300)
     for number in range(200, 400, 2):
         ledger.finish(number, evaluation(seconds[number]))
-    judged = [
-        Judged(rollout.row["competition"], "", "scratch", None, None, rollout.evaluation) for rollout in taken[:64]
-    ]
+    judged = [Judged(rollout.row["competition"], "scratch", None, None, rollout.evaluation) for rollout in taken[:64]]
     weights = Weighting(args, ledger).weights(judged)
     slow = torch.tensor([item.evaluation.duration_s == 9.0 for item in judged])
     torch.testing.assert_close(weights[slow] / weights[~slow], torch.full((32,), 2.0))
 
 
 def test_without_competitions_all_durations_are_of_the_only_one():
-    ledger, unnamed = RolloutLedger(8), rollouts(8)
+    ledger, unnamed = RolloutLedger(8, 1), rollouts(8)
     for rollout in unnamed:
         del rollout.row["competition"]
     ledger.add(unnamed)

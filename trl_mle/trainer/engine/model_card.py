@@ -196,7 +196,7 @@ def _settings(
     }
     rollouts = "synchronous"
     if args.async_rollouts:
-        rollouts = f"asynchronous, trained by `{args.async_unit}`, at most {args.max_in_flight} in flight"
+        rollouts = f"asynchronous, at most {args.max_in_flight} in flight"
     lines = [
         f"{steps} step{'' if steps == 1 else 's'} of {args.generation_batch_size} programs in groups of {args.num_generations}, "
         f"learning rate {args.learning_rate:g}, KL coefficient {args.beta:g}, loss `{args.loss_type}`, seed {args.seed}",

@@ -219,6 +219,5 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None) -> RolloutsInF
                 "remove it, or convert it to text"
             ) from error
     assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
-    unit_size = args.group_size if args.async_unit == "group" else 1
-    ledger = RolloutLedger(args.max_in_flight, unit_size)
+    ledger = RolloutLedger(args.max_in_flight, args.group_size)
     return RolloutsInFlight(ledger, reward, Sampler(trainer, args.keeps_logps), args.keeps_logps)

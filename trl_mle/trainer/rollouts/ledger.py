@@ -45,8 +45,8 @@ class Duration:
 
 class RolloutLedger:
     """
-    The rollouts in flight: sampled, but not trained on. They are handed out for training in the order in which they
-    finish, whenever they were sampled; none is dropped.
+    The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
+    which these finish, whenever they were sampled; none is dropped.
 
     Processes that tell their ledgers the same, in the same order, have the same ledger. At any time
 
@@ -55,26 +55,26 @@ class RolloutLedger:
     Args:
         max_in_flight (`int`):
             Maximum number of rollouts in flight.
-        unit_size (`int`, *optional*, defaults to `1`):
-            Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
+        group_size (`int`):
+            Number of rollouts that are trained on together, consecutive in sampling order.
     """
 
-    def __init__(self, max_in_flight: int, unit_size: int = 1):
+    def __init__(self, max_in_flight: int, group_size: int):
         self.max_in_flight = max_in_flight
-        self.unit_size = unit_size
+        self.group_size = group_size
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = 0
         self.in_flight: dict[int, Rollout] = {}
         self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
         self._ended_s = 0.0  # total runtime of ended programs
-        self._ready: list[int] = []  # units, in the order in which their last member finished
+        self._ready: list[int] = []  # groups, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
         """Whether to sample `count` more rollouts now: there is room, or fewer are in flight."""
         return len(self.in_flight) + count <= self.max_in_flight or len(self.in_flight) < count
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
-        """Adds sampled rollouts, whole units in their order, which were requested at this step (by default now);
+        """Adds sampled rollouts, whole groups in their order, which were requested at this step (by default now);
         returns them with `id` and `step`."""
         added = list(rollouts)
         for rollout in added:
@@ -82,8 +82,8 @@ class RolloutLedger:
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
             self.durations[rollout.id] = Duration(rollout.row.get("competition"))
-        # Here, because the rollouts just taken are still needed. Whole units, so that no unit loses its longest member
-        oldest = (self.sampled - HISTORY) // self.unit_size * self.unit_size
+        # Here, because the rollouts just taken are still needed. Whole groups, so that none loses its longest member
+        oldest = (self.sampled - HISTORY) // self.group_size * self.group_size
         for number in list(takewhile(lambda number: number < oldest, self.durations)):
             if number not in self.in_flight:
                 del self.durations[number]
@@ -104,14 +104,14 @@ class RolloutLedger:
         else:
             duration.seconds, duration.ended = evaluation.ready_after_s, True
             self._ended_s += 0.0 if evaluation.reused else duration.seconds
-        unit = rollout_id // self.unit_size
-        if all(self.in_flight[member].evaluation is not None for member in self._members(unit)):
-            self._ready.append(unit)
+        group = rollout_id // self.group_size
+        if all(self.in_flight[member].evaluation is not None for member in self._members(group)):
+            self._ready.append(group)
 
     @property
     def ready(self) -> int:
         """Number of rollouts that are ready to be trained on."""
-        return len(self._ready) * self.unit_size
+        return len(self._ready) * self.group_size
 
     @property
     def unfinished(self) -> list[Rollout]:
@@ -128,8 +128,8 @@ class RolloutLedger:
         fewer have finished."""
         if self.ready < count:
             return []
-        units, self._ready = self._ready[: count // self.unit_size], self._ready[count // self.unit_size :]
-        taken = [self.in_flight.pop(member) for unit in sorted(units) for member in self._members(unit)]
+        first, self._ready = self._ready[: count // self.group_size], self._ready[count // self.group_size :]
+        taken = [self.in_flight.pop(member) for group in sorted(first) for member in self._members(group)]
         self._mark_trained(taken)
         self.trained += len(taken)
         self.step += 1
@@ -188,7 +188,7 @@ class RolloutLedger:
         """The same for whole units of a competition, or of all with `None`, with the seconds of the longest member so far: a unit is trained
         on when its longest program has ended. Members hit by failures of our infrastructure do not count."""
         units = []
-        for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.unit_size):
+        for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.group_size):
             members = [
                 duration
                 for _, duration in entries
@@ -203,12 +203,12 @@ class RolloutLedger:
     def longest_of_unit(self, durations: torch.Tensor) -> torch.Tensor:
         """The longest Δt in the unit of each rollout handed out; NaN where its own is unknown. Units are whole, in
         sampling order."""
-        longest = durations.nan_to_num(nan=0.0).view(-1, self.unit_size).amax(dim=1)
-        return longest.repeat_interleave(self.unit_size).masked_fill(durations.isnan(), torch.nan)
+        longest = durations.nan_to_num(nan=0.0).view(-1, self.group_size).amax(dim=1)
+        return longest.repeat_interleave(self.group_size).masked_fill(durations.isnan(), torch.nan)
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "unit_size": self.unit_size,
+            "group_size": self.group_size,
             "step": self.step,
             "sampled": self.sampled,
             "trained": self.trained,
@@ -219,9 +219,9 @@ class RolloutLedger:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
-        if state["unit_size"] != self.unit_size:
+        if state["group_size"] != self.group_size:
             raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume with its async_unit and num_generations"
+                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume with its num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self._ready = list(state["ready"])
@@ -231,8 +231,8 @@ class RolloutLedger:
             self.durations[rollout.id].seconds = 0.0
         self.check(rollout.id for rollout in self.unfinished)
 
-    def _members(self, unit: int) -> range:
-        return range(unit * self.unit_size, (unit + 1) * self.unit_size)
+    def _members(self, group: int) -> range:
+        return range(group * self.group_size, (group + 1) * self.group_size)
 
     def _mark_trained(self, rollouts: Iterable[Rollout]) -> None:
         for rollout in rollouts:
