@@ -34,14 +34,11 @@ CASES = {
     "synchronous": SCRATCH,
     "improve prompts": {},
     "mean_rank": {"objective": "mean_rank"},
-    "max_at_k, groups without signal are skipped": SCRATCH
-    | {"objective": "max_at_k", "max_at_k": 2, "skip_zero_signal": 2},
-    "reward, groups without signal are skipped": SCRATCH | {"skip_zero_signal": 2, "duration_weighting": "none"},
-    "two turns": {"max_turns": 2},
-    "asynchronous, groups, inclusion": ASYNC | {"async_unit": "group", "duration_weighting": "inclusion"},
-    "asynchronous, rollouts, linear": ASYNC | {"async_unit": "rollout"},
-    "asynchronous, rollouts, mean_rank": ASYNC | {"async_unit": "rollout", "objective": "mean_rank"},
-    "asynchronous, groups without signal are skipped": ASYNC | {"skip_zero_signal": 1},
+    "max_at_k": SCRATCH | {"objective": "max_at_k", "max_at_k": 2},
+    "reward, unweighted": SCRATCH | {"duration_weighting": "none"},
+    "asynchronous, linear": ASYNC,
+    "asynchronous, unweighted": ASYNC | {"duration_weighting": "none"},
+    "asynchronous, mean_rank": ASYNC | {"objective": "mean_rank", "duration_weighting": "none"},
 }
 
 

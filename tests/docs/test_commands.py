@@ -196,7 +196,7 @@ def test_every_option_of_a_yaml_is_known():
         for name in re.findall(r"`([a-z]+(?:_[a-z]+)+): [^`\n]*`", page.read_text(encoding="utf-8")):
             asked.append(f"{page.name}: {name}")
     assert len(asked) > 20
-    others = {"max_off_policy_steps", "staleness_threshold"}  # of other trainers
+    others = {"max_off_policy_steps", "max_staleness", "staleness_threshold"}  # of other trainers
     others |= {"higher_is_better", "chosen_by", "distributed_type", "num_processes", "accelerate_config"}
     assert not [name for name in asked if name.partition(": ")[2] not in fields | others]
 

@@ -112,7 +112,7 @@ def _metrics(rows):
     mean = sum(row["duration_s"] for row in rows) / len(rows)
     completions = [
         Judged(
-            row["competition"], "", row["prompt_kind"], None, None,
+            row["competition"], row["prompt_kind"], None, None,
             Evaluation(
                 None, row["duration_s"], None if row["score"] is None else Score(row["score"], True), row["outcome"],
                 tuple(row["milestones"]),

@@ -11,7 +11,7 @@ from trl_mle.trainer.program_metrics import batch_metrics, program_metrics
 
 
 def judged(evaluation=None, weight=None, kind="scratch", parent=None):
-    return Judged(None, "", kind, parent, None, evaluation or Evaluation(None, outcome=None), weight)
+    return Judged(None, kind, parent, None, evaluation or Evaluation(None, outcome=None), weight)
 
 
 BATCH = [

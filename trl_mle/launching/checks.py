@@ -381,8 +381,7 @@ def check_vllm(args: Any, gpu_slots: Sequence[str], use_peft: bool) -> None:
         raise ValueError(
             "gpu_slots: a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"
         )
-    ahead = [name for name in ("async_rollouts", "skip_zero_signal") if getattr(args, name)]
-    if gpu_slots and ahead:
+    if gpu_slots and args.async_rollouts:
         raise ValueError(
-            f"gpu_slots: with {ahead[0]} programs run while a colocated vLLM generates: set vllm_mode to server"
+            "gpu_slots: with async_rollouts programs run while a colocated vLLM generates: set vllm_mode to server"
         )

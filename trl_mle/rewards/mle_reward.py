@@ -187,8 +187,8 @@ class MLEReward:
             completions (`Sequence`), competition (`Sequence[str]`, *optional*):
                 As for [`__call__`].
             **kwargs:
-                Whatever else TRL passes to reward functions, for subclasses. With `async_rollouts` and `skip_zero_signal`,
-                the trainer calls [`submit`] instead.
+                Whatever else TRL passes to reward functions, for subclasses. With `async_rollouts` the trainer calls [`submit`]
+                instead.
         """
         return self.evaluate_many(self.items(completions, competition))
 

@@ -1,7 +1,5 @@
 """The completions of a batch: what each was asked, and the evaluation of its program."""
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,12 +19,11 @@ class Judged:
     """A completion whose program was evaluated."""
 
     competition: str | None
-    prompt_name: str  # that rollouts are compared by
     prompt_kind: str  # `"scratch"`, `"improve"`, or what a part calls it
     parent_id: str | None  # the solution that the prompt shows
     parent_score: float | None
     evaluation: Evaluation  # with a bounded output
-    weight: float | None = None  # of its advantage; `None` if it is not trained on
+    weight: float | None = None  # of its advantage; `None` until it is computed
     idea: str | None = None  # the name of what the prompt asks to fit
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
@@ -46,7 +43,6 @@ def judge(
     return [
         Judged(
             competition=competition_of(row, competitions),
-            prompt_name=_prompt_name(row),
             prompt_kind=row["prompt_kind"],
             parent_id=row["parent_id"],
             parent_score=row["parent_score"],
@@ -62,11 +58,3 @@ def competition_of(row: Row, competitions: Mapping[str, Competition]) -> str | N
     if len(competitions) == 1:
         return row.get("competition") or next(iter(competitions))
     return row.get("competition")
-
-
-def _prompt_name(row: Row) -> str:
-    """Few rollouts share an improve prompt, so those of a competition count as one."""
-    if row["prompt_kind"] == "scratch":
-        prompt = row.get("prompt", row.get("environment"))  # TRL's environments may provide it
-        return hashlib.sha256(json.dumps(prompt, default=str).encode()).hexdigest()[:16]
-    return f"{row['prompt_kind']} {row.get('competition')}"

@@ -88,11 +88,6 @@ class MLEGRPOConfig(GRPOConfig):
         stop_when_stale (`bool`, *optional*, defaults to `False`):
             Whether training ends when no program has had a new score for 8 steps.
 
-        skip_zero_signal (`int`, *optional*, defaults to `0`):
-            Most generations of a step that replace groups whose advantages are all 0. Their
-            programs count for the pool and the metrics all the same. When no more may be sampled, such groups are
-            trained on. 0 replaces none. Needs an [`~trl_mle.rewards.MLEReward`], and no other reward function.
-
         > Parameters that control the duration weighting
 
         duration_weighting (`str`, *optional*):
@@ -113,21 +108,12 @@ class MLEGRPOConfig(GRPOConfig):
         > Parameters that control asynchronous training
 
         async_rollouts (`bool`, *optional*, defaults to `False`):
-            Whether to train on the rollouts that finished first, whenever they were sampled, while slower programs
+            Whether to train on the groups that finished first, whenever they were sampled, while slower programs
             keep running. Needs an [`~trl_mle.rewards.MLEReward`].
         max_in_flight (`int`, *optional*):
             Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of
             `generation_batch_size`. With one batch, training is synchronous. Defaults to two batches, or to three if a
-            vLLM server samples one of them in parallel, but to at most `max_staleness` + 1.
-        async_unit (`str`, *optional*, defaults to `"group"`):
-            The unit of training. Supported values are:
-
-            - `"group"`: a group is ready when its last member is. Advantages are GRPO's.
-            - `"rollout"`: each rollout alone, as in the paper. Its reward is compared with a running mean for its
-              prompt, see [`~trl_mle.trainer.gradient.running_baseline.RunningBaseline`].
-        max_staleness (`int`, *optional*):
-            Drop a rollout, and stop its program, if more than this many generation steps were trained on since it was
-            sampled. This starves slow programs; `None` drops nothing.
+            vLLM server samples one of them in parallel.
 
         > Parameters that control speed
 
@@ -188,9 +174,6 @@ class MLEGRPOConfig(GRPOConfig):
     stop_when_stale: bool = field(
         default=False, metadata={"help": "Whether training ends when no program has had a new score for 8 steps."}
     )
-    skip_zero_signal: int = field(
-        default=0, metadata={"help": "Most generations of a step that replace groups whose advantages are all 0."}
-    )
     duration_weighting: str | None = field(
         default=None,
         metadata={
@@ -203,24 +186,13 @@ class MLEGRPOConfig(GRPOConfig):
     duration_weight_high: float | None = field(default=None, metadata={"help": "Largest duration weight, at least 1."})
     async_rollouts: bool = field(
         default=False,
-        metadata={"help": "Whether to train on the rollouts that finish first, while other programs run."},
+        metadata={"help": "Whether to train on the groups that finish first, while other programs run."},
     )
     max_in_flight: int | None = field(
         default=None,
         metadata={
             "help": "Maximum number of rollouts in flight. `None` for two generation batches, three with a vLLM server."
         },
-    )
-    async_unit: str = field(
-        default="group",
-        metadata={
-            "help": "The unit of training: a `group`, or each `rollout` alone.",
-            "choices": ["group", "rollout"],
-        },
-    )
-    max_staleness: int | None = field(
-        default=None,
-        metadata={"help": "Drop rollouts that are more generation steps old than this. `None` drops nothing."},
     )
     share_prompts: bool = field(
         default=False,
@@ -267,7 +239,6 @@ class MLEGRPOConfig(GRPOConfig):
             )
         self._check_sampling()
         self._check_objective()
-        self._check_skip_zero_signal()
         if self.duration_weighting is None:
             other = "inclusion" if self.async_rollouts else "none"
             self.duration_weighting = "linear" if self.objective == "reward" else other
@@ -373,33 +344,20 @@ class MLEGRPOConfig(GRPOConfig):
                 f"{'process' if processes == 1 else 'processes'}"
             )
 
-    def _check_skip_zero_signal(self) -> None:
-        if self.skip_zero_signal < 0:
-            raise ValueError(f"skip_zero_signal must be at least 0, got {self.skip_zero_signal}")
-        if self.skip_zero_signal and self.max_turns > 1:
-            raise ValueError("skip_zero_signal replaces groups of one turn: leave it out, or set max_turns to 1")
-        if self.skip_zero_signal and self.async_rollouts and self.async_unit == "rollout":
-            raise ValueError("skip_zero_signal replaces groups: leave it out, or set async_unit to 'group'")
-
     def _check_async_rollouts(self) -> None:
-        if self.async_unit not in ("group", "rollout"):
-            raise ValueError(f"async_unit must be 'group' or 'rollout', got {self.async_unit!r}")
-        if self.max_staleness is not None and self.max_staleness < 0:
-            raise ValueError(f"max_staleness must be at least 0 or None, got {self.max_staleness}")
         if not self.async_rollouts:
             if self.duration_weighting == "inclusion":
                 raise ValueError(
                     "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
                 )
-            for name, default in {"max_in_flight": None, "async_unit": "group", "max_staleness": None}.items():
-                if (value := getattr(self, name)) != default:
-                    raise ValueError(f"{name}={value!r} needs async_rollouts: set that to true, or leave it out")
+            if self.max_in_flight is not None:
+                raise ValueError(
+                    f"max_in_flight={self.max_in_flight} needs async_rollouts: set that to true, or leave it out"
+                )
             return
         if self.max_in_flight is None:
             has_server = self.use_vllm and self.vllm_mode == "server"
             batches = 3 if has_server else 2  # one sampled, one executed, one trained on
-            if self.max_staleness is not None:  # more would be dropped
-                batches = min(batches, self.max_staleness + 1)
             self.max_in_flight = batches * self.completions_per_batch
         if self.max_in_flight < 1 or self.max_in_flight % self.completions_per_batch:
             raise ValueError(
@@ -408,13 +366,6 @@ class MLEGRPOConfig(GRPOConfig):
             )
         if self.max_turns > 1:
             raise ValueError("max_turns > 1 waits for a program before the next turn: leave out async_rollouts")
-        if self.async_unit == "rollout" and (
-            self.scale_rewards == "batch" or self.multi_objective_aggregation != "sum_then_normalize"
-        ):
-            raise ValueError(
-                "async_unit='rollout' scales each reward by its prompt's: leave scale_rewards at 'group' or set it to "
-                "'none', and multi_objective_aggregation to 'sum_then_normalize'"
-            )
 
     @property
     def completions_per_batch(self) -> int:

@@ -1,4 +1,3 @@
-import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -75,7 +74,7 @@ class MLEGRPOTrainer(
       functions return for it.
     - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
       `mle/...` metrics summarise the programs.
-    - With `args.async_rollouts` a step trains on the rollouts that finished first, whenever they were sampled.
+    - With `args.async_rollouts` a step trains on the groups that finished first, whenever they were sampled.
 
     Example:
 
@@ -168,7 +167,7 @@ class MLEGRPOTrainer(
 
         self.comparison = Comparison(args, self.reward_funcs, self.reward_weights)
         # Where programs run ahead of the step that they are trained in
-        self.rollouts = make_rollouts(self, self.reward, self.comparison)
+        self.rollouts = make_rollouts(self, self.reward)
         self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
         spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
@@ -267,13 +266,11 @@ class MLEGRPOTrainer(
         return join_outputs(outputs, self._tokenizer.pad_token_id)
 
     def _train_on_finished_rollouts(self, rollouts: RolloutsInFlight, inputs: list[Row]) -> dict[str, Any]:
-        """Samples as many rollouts as may be in flight, trains on those that finished first: all of them if training is synchronous."""
+        """Samples as many rollouts as may be in flight, and trains on those that finished first."""
         count, local = self.args.completions_per_batch, self._local(len(inputs))
         rollouts.fill(count, lambda: self._choose(inputs))
-        taken = rollouts.take(count, lambda groups: self._choose_more(inputs, groups))
-        evaluations = [rollout.evaluation for rollout in rollouts.skipped if rollout.evaluation is not None]  # all
-        skipped = judge([rollout.row for rollout in rollouts.skipped], evaluations, self.competitions)
-        step = Step(replayed=taken[local], skipped=skipped)
+        taken = rollouts.take(count)
+        step = Step(replayed=taken[local])
         output = self._turn(rollouts.rows(taken[local]), step)
         stored = step.take_stored_logps(output["completion_ids"].shape[1])
         if stored is not None:  # TRL did not compute them, because it considers the rollouts fresh
@@ -286,13 +283,6 @@ class MLEGRPOTrainer(
         for part in self.parts:
             rows = part.choose(rows, self._local(len(rows)).start)
         return rows
-
-    def _choose_more(self, inputs: list[Row], groups: int) -> list[Row]:
-        """The rows of more groups, which ask for what some of this batch have asked for."""
-        rng = random.Random(f"{self.args.seed}-more-{self.solution_prompts.generation}")
-        asked = rng.choices(gather_object(inputs)[:: self.args.group_size], k=groups)
-        rows = [row for row in asked for _ in range(self.args.group_size)]
-        return self._choose(rows[self._local(len(rows) // self.accelerator.num_processes)])
 
     def _turn(self, rows: list[Row], step: Step) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
@@ -380,14 +370,13 @@ class MLEGRPOTrainer(
         ideas = ("idea",) if self.args.ideas != "none" else ()
         for name in ("prompt_kind", "parent_id", *ideas, *asynchronous):
             self._log_completion_extra(name, [row.get(name) for row in inputs])
-        executed = everyone + step.skipped
         by_kind = self.solution_prompts.shows_solutions
-        self._log_metrics(mode, batch_metrics(executed, self.competitions, by_kind, instrumented))
+        self._log_metrics(mode, batch_metrics(everyone, self.competitions, by_kind, instrumented))
         for part in self.parts if mode == "train" else ():
-            advantages = part.advantages(everyone, rewards_per_func, weights)
+            advantages = part.advantages(everyone, rewards_per_func)
             advantages = checked(part, "advantages", advantages, len(everyone))
             step.advantages = step.advantages if advantages is None else advantages
-            part.observe(executed, self.state.global_step + 1)  # the step counter rises at the end of a step
+            part.observe(everyone, self.state.global_step + 1)  # the step counter rises at the end of a step
             self._log_metrics(mode, part.metrics())
         return rewards_per_func
 

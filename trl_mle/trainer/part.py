@@ -54,19 +54,15 @@ class Part:
         """Factors of the advantages, of shape `(B,)`, for the completions of all processes; `None` leaves them as they are."""
         return None
 
-    def advantages(
-        self, completions: Sequence[Judged], rewards: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor | None:
+    def advantages(self, completions: Sequence[Judged], rewards: torch.Tensor) -> torch.Tensor | None:
         """
         Advantages that replace those of the parts before it, and TRL's.
 
         Args:
             completions (`Sequence[Judged]`):
-                Those of all processes.
+                Those of all processes; their weights multiply the advantages afterwards.
             rewards (`torch.Tensor` of shape `(B, F)`):
                 Rewards of each reward function; NaN if it returned none.
-            weights (`torch.Tensor` of shape `(B,)`):
-                The product of all parts' weights, which the advantages are multiplied by afterwards.
 
         Returns:
             `torch.Tensor` of shape `(B,)`, *optional*: The advantages; `None` to leave them as they are.
@@ -74,8 +70,7 @@ class Part:
         return None
 
     def observe(self, completions: Sequence[Judged], step: int) -> None:
-        """Takes the completions of all processes, followed by those that were executed but are not trained on, and the
-        training step, from 1."""
+        """Takes the completions of all processes, and the training step, from 1."""
 
     def metrics(self) -> dict[str, float]:
         """What it logs about the batch, without the prefix `mle/`."""

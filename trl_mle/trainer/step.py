@@ -18,8 +18,6 @@ class Step:
 
     # Rollouts of this process, sampled before, that take the place of fresh samples
     replayed: list[Rollout] | None = None
-    # Completions of all processes that were executed and are not trained on
-    skipped: list[Judged] = field(default_factory=list)
     rewarded_at: float | None = None  # when a reward function last logged a column, by `time.monotonic()`
     judged: list[Judged] = field(default_factory=list)  # this process's completions
     advantages: torch.Tensor | None = None  # of all processes, unweighted, if they replace TRL's
@@ -39,7 +37,7 @@ class Step:
         assert self.advantages is not None
         if stock.dim() > 1:
             raise ValueError(
-                "a trainer with an advantage per token needs objective='reward' and async_unit='group': the other settings have one advantage per completion"
+                "a trainer with an advantage per token needs objective='reward': the others have one advantage per completion"
             )
         return self.advantages[local].to(stock)
 

@@ -21,8 +21,6 @@ STEPS = 6
 LIVES = int(os.environ.get("LIVES", "3"))  # how often a run is killed and resumed
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
-BY_ROLLOUT = {"objective": "max_at_k", "async_unit": "rollout"}  # compared with earlier qualities
-SKIPPING = {"skip_zero_signal": 2}
 SAVED = {"save_strategy": "steps", "save_steps": 2}
 
 
@@ -69,9 +67,6 @@ def check(whole, resumed, checkpoint):
     [
         pytest.param({}, id="sync"),
         pytest.param(ASYNC, id="async", marks=pytest.mark.slow),
-        pytest.param(SKIPPING, id="skipping", marks=pytest.mark.slow),
-        pytest.param(SKIPPING | ASYNC, id="skipping-async", marks=pytest.mark.slow),
-        pytest.param(ASYNC | BY_ROLLOUT, id="max_at_k-by-rollout", marks=pytest.mark.slow),
     ],
 )
 def test_of_one_process(program_model, tmp_path, options):

@@ -1,4 +1,3 @@
-import json
 import math
 from types import SimpleNamespace
 
@@ -9,7 +8,7 @@ from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.gradient.advantages import group_advantages, standardized
-from trl_mle.trainer.gradient.comparison import HISTORY, Comparison
+from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.objectives import progress_of
 from trl_mle.trainer.judged import Judged
 
@@ -17,29 +16,22 @@ from trl_mle.trainer.judged import Judged
 NAN = math.nan
 
 
-def settings(objective="max_at_k", unit="group", size=4, k=2):
+def settings(objective="max_at_k", k=2):
     return SimpleNamespace(
         objective=objective,
         max_at_k=k if objective == "max_at_k" else None,
-        async_rollouts=True,
-        async_unit=unit,
-        group_size=size,
-        scale_rewards="group",
+        group_size=4,
     )
 
 
-def rows_of(qualities, prompts="a", programs=None):
+def rows_of(qualities, programs=None):
     return [
         Judged(
-            None, prompts[i % len(prompts)], "scratch", None, None,
+            None, "scratch", None, None,
             Evaluation(None, quality=None if math.isnan(quality) else quality, source=programs[i] if programs else None),
         )
         for i, quality in enumerate(qualities)
     ]  # fmt: skip
-
-
-def ones(rows):
-    return torch.ones(len(rows))
 
 
 def test_progress_lies_above_all_failures():
@@ -60,7 +52,7 @@ def test_groups_and_other_reward_functions():
     other = torch.tensor([300.0, 100, NAN, 200, 5, NAN, 5, 5], dtype=torch.float64)
     comparison = Comparison(settings(), [text_reward, text_reward], torch.tensor([2.0, 0.5]))
     rows = rows_of(qualities)
-    advantages = comparison.advantages(rows, torch.stack([judged, other], dim=1), ones(rows))
+    advantages = comparison.advantages(rows, torch.stack([judged, other], dim=1))
     quality = torch.tensor(qualities, dtype=torch.float64)
     progress = torch.cat([progress_of(judged[:4], quality[:4]), progress_of(judged[4:], quality[4:])])
     expected = 2 * group_advantages(progress, quality, 4, 2)
@@ -72,97 +64,21 @@ def test_groups_and_other_reward_functions():
 def test_groups_without_a_quality_part_are_counted():
     comparison = Comparison(settings(), [text_reward], torch.ones(1))
     rows = rows_of([0.5, 0.5, NAN, NAN] + [NAN] * 4 + [0.5, NAN, NAN, NAN] + [0.1, 0.2, NAN, NAN])
-    comparison.advantages(rows, torch.zeros(16, 1), ones(rows))
+    comparison.advantages(rows, torch.zeros(16, 1))
     assert comparison.metrics() == {"no_quality_rate": 0.75}  # all but the last
-
-
-def judged(qualities, programs=None, reward=-9.0):
-    """Evaluations with these qualities, and a reward of the floor at least."""
-    return [
-        Evaluation(-10.0 if quality is None else max(quality, reward), outcome="ok", quality=quality, source=source)
-        for quality, source in zip(qualities, programs or [None] * len(qualities), strict=True)
-    ]
-
-
-OURS = Evaluation(None, outcome="infrastructure")
-SAME = ["x = 1", "x  =  1  # the same", "x = 1", "x = 1"]
-
-
-@pytest.mark.parametrize(
-    ("members", "lacking"),
-    [
-        pytest.param(judged([0.5, 0.6]), [], id="scores-differ"),
-        pytest.param(judged([0.5, None]), [], id="one-failed"),
-        pytest.param([*judged([0.5, 0.6]), OURS], [], id="one-is-our-failure"),
-        pytest.param(judged([0.5, 0.5]), ["reward", "mean_rank", "max_at_k"], id="alike"),
-        pytest.param([OURS, *judged([0.5, 0.5])], ["reward", "mean_rank", "max_at_k"], id="alike-but-for-our-failure"),
-        pytest.param([OURS, OURS], ["reward", "mean_rank", "max_at_k"], id="our-failures"),
-        pytest.param(judged([0.9] * 7 + [0.1]), ["max_at_k"], id="the-best-is-common-among-k"),
-        pytest.param(judged([0.5, 0.6, 0.7, 0.8], SAME), ["mean_rank", "max_at_k"], id="copies"),
-        pytest.param(judged([-9.5, -20.0]), ["reward"], id="below-the-floor"),
-    ],
-)
-@pytest.mark.parametrize("name", ["reward", "mean_rank", "max_at_k"])
-def test_a_group_lacks_signal_where_all_its_advantages_are_zero(name, members, lacking):
-    comparison = Comparison(settings(name, "group", len(members), 4), [text_reward], torch.ones(1))
-    assert comparison.lacks_signal(members) == (name in lacking)
-    if name == "reward":  # TRL's
-        rewards = torch.tensor([item.reward for item in members if item.reward is not None])
-        assert bool((rewards == rewards.max()).all() if len(rewards) else True) == (name in lacking)
-        return
-    rows = [Judged(None, "a", "scratch", None, None, item) for item in members]
-    rewards = torch.tensor([[math.nan if item.reward is None else item.reward] for item in members])
-    comparison.args.group_size = len(members)
-    assert comparison.advantages(rows, rewards, ones(rows)).any() != (name in lacking)
 
 
 def test_the_paper_leaves_groups_to_trl():
     rows = rows_of([0.5, NAN])
     comparison = Comparison(settings("reward"), [text_reward], torch.ones(1))
-    assert comparison.advantages(rows, torch.zeros(2, 1), ones(rows)) is None
+    assert comparison.advantages(rows, torch.zeros(2, 1)) is None
     assert comparison.metrics() == {}
-
-
-def test_rollouts_are_compared_with_those_of_their_prompt_before():
-    comparison = Comparison(settings(unit="rollout", size=64, k=8), [text_reward], torch.ones(1))
-    generator = torch.Generator().manual_seed(0)
-    before = {"a": [], "b": []}
-    for _ in range(80):
-        qualities = torch.rand(8, generator=generator, dtype=torch.float64)
-        qualities[torch.rand(8, generator=generator) < 0.4] = NAN
-        rows = rows_of(qualities.tolist(), "ab")
-        rewards = qualities.nan_to_num(nan=-10.0)
-        advantages = comparison.advantages(rows, rewards[:, None], ones(rows))
-        for i, name in enumerate("ab"):
-            group = torch.tensor(before[name] + qualities[i::2].tolist(), dtype=torch.float64)
-            progress = progress_of(group.nan_to_num(nan=-10.0), group)
-            expected = group_advantages(progress, group, len(group), 8)[-4:]
-            torch.testing.assert_close(advantages[i::2], expected)
-            before[name] = group.tolist()[-HISTORY:]
-    assert len(before["a"]) == HISTORY
-
-
-def test_a_resumed_run_remembers():
-    rows, later = rows_of([0.1, NAN, 0.7, 0.4]), rows_of([0.2, 0.9, NAN, 0.8])
-    rewards = torch.tensor([[-9.5]] * 4)
-    for kind in ("reward", "mean_rank", "max_at_k"):
-        first, second = (
-            Comparison(settings(kind, "rollout", k=None if kind == "mean_rank" else 2), [text_reward], torch.ones(1))
-            for _ in range(2)
-        )
-        first.advantages(rows, rewards, ones(rows))
-        second.load_state_dict(json.loads(json.dumps(first.state_dict())))
-        advantages = [comparison.advantages(later, rewards, ones(rows)) for comparison in (first, second)]
-        assert torch.equal(*advantages)
-        fresh = Comparison(first.args, [text_reward], torch.ones(1))
-        assert not torch.equal(fresh.advantages(later, rewards, ones(rows)), advantages[0]) or kind == "reward"
-    assert Comparison(settings(), [text_reward], torch.ones(1)).state_dict() == {}  # groups are compared by themselves
 
 
 def test_equal_programs_are_alike():
     comparison = Comparison(settings("mean_rank", k=None), [text_reward], torch.ones(1))
     rows = rows_of([0.1, 0.9, 0.5, NAN], programs=["x", "x", "y", "z"])
-    advantages = comparison.advantages(rows, torch.zeros(4, 1), ones(rows))
+    advantages = comparison.advantages(rows, torch.zeros(4, 1))
     assert advantages[0] == advantages[1]
 
 
@@ -228,7 +144,7 @@ def test_one_function_logs_quality(tiny_model, tmp_path, reward, message):
 
 def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
     trainer = make_trainer(tiny_model, tmp_path, scored, ComposedPerToken, objective="max_at_k")
-    with pytest.raises(ValueError, match="an advantage per token needs objective='reward' and async_unit='group'"):
+    with pytest.raises(ValueError, match="an advantage per token needs objective='reward'"):
         trainer.train()
 
 
@@ -269,9 +185,6 @@ def test_an_objective_of_ones_own(tiny_model, tmp_path):
     quality = torch.where(rewards > 0.35, rewards, 0.0).view(-1, 4)
     expected = 4 * (quality - quality.mean(dim=1, keepdim=True))
     assert list(trainer._logs["advantages"]) == pytest.approx(expected.flatten().tolist(), abs=1e-5)
-    comparison = Comparison(settings(name), [text_reward], torch.ones(1))
-    assert comparison.lacks_signal(judged([0.5, 0.5]))
-    assert not comparison.lacks_signal(judged([0.5, 0.6]))
 
 
 class InSinglePrecision(Proportional):
@@ -297,11 +210,11 @@ def test_the_advantages_of_ones_own_objective():
     comparison = Comparison(settings(f"{__name__}.InSinglePrecision"), [text_reward], torch.ones(1))
     rows = rows_of([0.5, NAN, 0.6, NAN])
     rewards = torch.tensor([[0.5], [-10], [0.6], [-10]])
-    assert comparison.advantages(rows, rewards, ones(rows)).tolist() == [-1, -1, 1, -1]
+    assert comparison.advantages(rows, rewards).tolist() == [-1, -1, 1, -1]
     comparison = Comparison(settings(f"{__name__}.WithoutFailures"), [text_reward], torch.ones(1))
     message = r"WithoutFailures must give each of 4 completions a finite advantage, not \[0.5, nan, 0.6, nan\]$"
     with pytest.raises(ValueError, match=message):
-        comparison.advantages(rows, rewards, ones(rows))
+        comparison.advantages(rows, rewards)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Asynchronous training, on the rollouts that finished first."""
 
-import logging
 import math
 from contextlib import nullcontext
 from datetime import datetime
@@ -21,8 +20,6 @@ from trl_mle.execution import ProgramFuture
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.gradient.inclusion import falls_by_chance, inclusion_probabilities, kaplan_meier_masses
-from trl_mle.trainer.gradient.running_baseline import RunningBaseline
-from trl_mle.trainer.rollouts.ledger import DROPPED
 
 
 BATCH = GROUPS * GROUP_SIZE
@@ -87,7 +84,7 @@ def test_two_processes(program_model, tmp_path, options):
     runs = {
         "sync": options | {"steps": 3},
         "async": options | {"steps": 3, "async_rollouts": True, "max_in_flight": BATCH},
-        "real": options | TWO_BATCHES | {"steps": 2, "real": True, "async_unit": "rollout"},
+        "real": options | TWO_BATCHES | {"steps": 2, "real": True},
     }
     started = pool_runs.start(tmp_path, runs, 2)
     records = {name: pool_runs.finish(started, tmp_path, name) for name in runs}
@@ -263,19 +260,18 @@ class LedgerTrainer(RecordingTrainer):
         return rewards
 
 
-@pytest.fixture(scope="module", params=[pytest.param("group", marks=pytest.mark.slow), "rollout"])
-def finishing(request, program_model, tmp_path_factory):
+@pytest.fixture(scope="module")
+def finishing(program_model, tmp_path_factory):
     """A trainer after four steps whose programs take their time."""
     patch = pytest.MonkeyPatch()
     patch.setattr("trl_mle.trainer.rollouts.in_flight.POLL_S", 0.001)
     trainer = pool_runs.make_trainer(
         program_model,
-        tmp_path_factory.mktemp(request.param),
+        tmp_path_factory.mktemp("finishing"),
         LedgerTrainer,
         patient=True,
         async_rollouts=True,
         max_in_flight=3 * BATCH,
-        async_unit=request.param,
         duration_weighting="inclusion",
         log_completions=True,
         num_completions_to_print=0,
@@ -310,37 +306,27 @@ def test_slow_rollouts_are_overtaken_and_trained_on_later(finishing):
     lasts = [turn["rollouts"][-1] for turn in finishing.turns]
     assert any(last > first for last, first in zip(lasts, firsts[1:], strict=False))
     assert max(age for turn in finishing.turns for age in turn["staleness"]) > 1
-    if finishing.args.async_unit == "group":
-        for turn in finishing.turns:
-            for first in range(0, BATCH, GROUP_SIZE):
-                members = turn["rollouts"][first : first + GROUP_SIZE]
-                assert members == list(range(members[0], members[0] + GROUP_SIZE))
-                assert members[0] % GROUP_SIZE == 0
-
-
-def test_advantages_are_those_of_the_unit(finishing):
-    baseline, prompts = RunningBaseline(), {}
     for turn in finishing.turns:
-        rewards = torch.tensor([math.nan if reward is None else reward for reward in turn["rewards"]])
-        weights = torch.tensor(turn["weights"])
-        if finishing.args.async_unit == "rollout":
-            names = [
-                prompts.setdefault(prompt, prompt) if kind == "scratch" else f"{kind} {prompt.split(chr(10))[0]}"
-                for prompt, kind in zip(turn["prompts"], turn["kinds"], strict=True)
-            ]
-            advantages = baseline.advantages(names, rewards, weights)
-        else:
-            groups = rewards.view(-1, GROUP_SIZE)
-            deviation = torch.stack([group[~group.isnan()].std() for group in groups])
-            centred = groups - groups.nanmean(dim=1, keepdim=True)
-            advantages = (centred / (deviation[:, None] + 1e-4)).flatten().nan_to_num(nan=0.0)
-        assert turn["advantages"] == pytest.approx((weights * advantages).tolist(), abs=1e-4)
+        for first in range(0, BATCH, GROUP_SIZE):
+            members = turn["rollouts"][first : first + GROUP_SIZE]
+            assert members == list(range(members[0], members[0] + GROUP_SIZE))
+            assert members[0] % GROUP_SIZE == 0
+
+
+def test_advantages_are_those_of_the_group(finishing):
+    for turn in finishing.turns:
+        groups = torch.tensor([math.nan if reward is None else reward for reward in turn["rewards"]])
+        groups = groups.view(-1, GROUP_SIZE)
+        deviation = torch.stack([group[~group.isnan()].std() for group in groups])
+        centred = groups - groups.nanmean(dim=1, keepdim=True)
+        advantages = (centred / (deviation[:, None] + 1e-4)).flatten().nan_to_num(nan=0.0)
+        assert turn["advantages"] == pytest.approx((torch.tensor(turn["weights"]) * advantages).tolist(), abs=1e-4)
 
 
 def test_weights_make_up_for_what_is_missing_of_a_competition(finishing):
     different = False
     for turn in finishing.turns:
-        unit = GROUP_SIZE if finishing.args.async_unit == "group" else 1
+        unit = GROUP_SIZE
         for i, (weight, (competition, evaluation)) in enumerate(
             zip(turn["weights"], turn["evaluations"], strict=True)
         ):
@@ -361,7 +347,7 @@ def test_weights_make_up_for_what_is_missing_of_a_competition(finishing):
             known = seconds[trained].tolist().index(longest)
             assert weight == pytest.approx((among_all[known] / among_all.mean()).item(), rel=1e-4)
             different = different or abs(weight - 1) > 0.1
-    assert different == (finishing.args.async_unit == "rollout")  # too few groups to tell chance from Δt
+    assert not different  # too few groups to tell chance from Δt
 
 
 def test_the_table_and_the_metrics_tell_of_it(finishing):
@@ -378,33 +364,6 @@ def test_the_table_and_the_metrics_tell_of_it(finishing):
         assert entry["mle/async/staleness/max"] == max(turn["staleness"])
         for name in ("sampled_share", "trained_share"):
             assert sum(entry[f"mle/async/{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
-        assert ("frac_reward_zero_std" in entry) == (finishing.args.async_unit == "group")
-        assert not any("dropped" in name for name in entry)
-
-
-@pytest.mark.slow
-def test_stale_rollouts_are_dropped_on_request(program_model, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("trl_mle.trainer.rollouts.in_flight.POLL_S", 0.001)
-    caplog.set_level(logging.WARNING)
-    trainer = pool_runs.make_trainer(
-        program_model,
-        tmp_path,
-        patient=True,
-        async_rollouts=True,
-        max_in_flight=3 * BATCH,
-        async_unit="rollout",
-        max_staleness=0,
-        max_steps=3,
-        **FROM_SCRATCH,
-    )
-    trainer.train()
-    ledger = trainer.rollouts.ledger
-    assert {age for turn in trainer.turns for age in turn["staleness"]} == {0}
-    assert sum(ledger.dropped) > 0
-    assert ledger.sampled == ledger.trained + len(ledger.in_flight) + sum(ledger.dropped)
-    assert caplog.text.count("are dropped, because max_staleness=0 is set") == 1
-    history = [entry for entry in trainer.state.log_history if "loss" in entry]
-    assert sum(history[-1][f"mle/async/dropped/{name}"] for name in DROPPED) == sum(ledger.dropped)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 import heapq
 import json
-import logging
 import random
 from itertools import product
 
@@ -35,12 +34,12 @@ def everything(ledger):
 
 
 @settings(deadline=None, max_examples=40)  # no timed tests
-@given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]), st.integers(1, 4), st.sampled_from([None, 0, 1, 3]))
-def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_size, batches, max_staleness):
-    """In any order of finishing, and with a resume at any time; the units that finished first are taken first."""
+@given(st.integers(0, 2**32), st.sampled_from([1, 2, 4]), st.integers(1, 4))
+def test_every_rollout_is_trained_or_in_flight(seed, group_size, batches):
+    """In any order of finishing, and with a resume at any time; the groups that finished first are taken first."""
     rng, count = random.Random(seed), 8
-    ledger = RolloutLedger(batches * count, unit_size, max_staleness)
-    finished, trained, dropped = [], [], set()  # units in the order of finishing; rollouts
+    ledger = RolloutLedger(batches * count, group_size)
+    finished, trained = [], []  # groups in the order of finishing; rollouts
     for _ in range(30):
         if ledger.has_room(count):
             before = ledger.sampled
@@ -50,30 +49,24 @@ def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_siz
         for number in rng.sample(running, rng.randrange(len(running) + 1)):
             ledger.observe(number, 0.5)
             ledger.finish(number, evaluation(rng.choice([None, 0.1, 1.0, 5.0])))
-            unit = range(number // unit_size * unit_size, (number // unit_size + 1) * unit_size)
+            unit = range(number // group_size * group_size, (number // group_size + 1) * group_size)
             if not set(unit) & {rollout.id for rollout in ledger.unfinished}:
                 finished.append(unit)
-        in_flight, step = dict(ledger.in_flight), ledger.step
+        step = ledger.step
         taken = ledger.take(count)
-        gone = in_flight.keys() - ledger.in_flight.keys() - {rollout.id for rollout in taken}
-        dropped |= gone
-        assert all(step - in_flight[number].step > max_staleness for number in gone)
-        assert max_staleness is not None or not gone
-        finished = [unit for unit in finished if not set(unit) & gone]
         if taken:
             assert ledger.step == step + 1
-            first, finished = finished[: count // unit_size], finished[count // unit_size :]
+            first, finished = finished[: count // group_size], finished[count // group_size :]
             assert [rollout.id for rollout in taken] == sorted(number for unit in first for number in unit)
             trained += [rollout.id for rollout in taken]
         else:
-            assert len(finished) * unit_size < count
+            assert len(finished) * group_size < count
         assert len(ledger.in_flight) <= ledger.max_in_flight
-        assert sum(ledger.dropped) == len(dropped)
         assert len(set(trained)) == len(trained) == ledger.trained
-        assert sorted([*trained, *ledger.in_flight, *dropped]) == list(range(ledger.sampled))
+        assert sorted([*trained, *ledger.in_flight]) == list(range(ledger.sampled))
         ledger.check([rollout.id for rollout in ledger.unfinished])
         if rng.random() < 0.2:
-            restored = RolloutLedger(ledger.max_in_flight, unit_size, max_staleness)
+            restored = RolloutLedger(ledger.max_in_flight, group_size)
             restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
             for rollout in ledger.unfinished:
                 ledger.durations[rollout.id].seconds = 0.0  # its program starts again
@@ -83,7 +76,7 @@ def test_every_rollout_is_trained_in_flight_or_dropped_on_request(seed, unit_siz
 
 
 def test_a_lost_rollout_is_noticed():
-    ledger = RolloutLedger(8)
+    ledger = RolloutLedger(8, 1)
     ledger.add(rollouts(8))
     ledger.finish(3, evaluation(1.0))
     ledger.check([7, 6, 5, 4, 2, 1, 0])
@@ -92,58 +85,27 @@ def test_a_lost_rollout_is_noticed():
     ):
         ledger.check([4, 5, 6, 7])
     del ledger.in_flight[0]
-    with pytest.raises(RuntimeError, match="8 sampled, 0 trained, 7 in flight, 0 dropped"):
+    with pytest.raises(RuntimeError, match=r"8 sampled, 0 trained, 7 in flight$"):
         ledger.check(range(1, 8))
 
 
-@pytest.mark.parametrize("max_staleness", [None, 2])
-def test_slow_rollouts_are_dropped_on_request_only_and_counted(caplog, max_staleness):
-    caplog.set_level(logging.WARNING)
-    ledger = RolloutLedger(16, max_staleness=max_staleness)
-    ledger.add(rollouts(16))
-    for number in range(12):
-        ledger.finish(number, evaluation(1.0 + number / 100))
-    for _ in range(3):
-        assert len(ledger.take(4)) == 4
-    for number in range(12, 16):
-        ledger.finish(number, evaluation(9.0))
-    slow = [rollout.id for rollout in ledger.take(4)]
-    if max_staleness is None:
-        assert (slow, ledger.dropped) == ([12, 13, 14, 15], [0, 0, 0, 0, 0])
-        assert not caplog.records
-    else:
-        assert (slow, ledger.dropped) == ([], [0, 0, 0, 4, 0])
-        assert "rollouts are dropped, because max_staleness=2 is set" in caplog.text
-    ledger.check([])
-
-
-def test_a_stale_rollout_is_dropped_before_its_program_ends():
-    """It can only be dropped. Its Δt is unknown, so it is in no quartile, and its program has run for at least as long."""
-    ledger = RolloutLedger(16, unit_size=2, max_staleness=1)
+def test_a_batch_may_be_larger_than_what_is_in_flight_after_a_resume():
+    ledger = RolloutLedger(8, 1)
+    ledger.add(rollouts(4))
+    assert ledger.has_room(8)
     ledger.add(rollouts(8))
-    for number in range(8):
-        if number != 5:
-            ledger.finish(number, evaluation(1.0))
-    ledger.observe(5, 30.0)
-    assert [rollout.id for rollout in ledger.take(2)] == [0, 1]
-    assert [rollout.id for rollout in ledger.take(2)] == [2, 3]
-    assert ledger.take(2) == []
-    assert (list(ledger.in_flight), ledger.dropped) == ([], [3, 0, 0, 0, 1])
-    seconds, ended, _ = ledger.known_units("wine")
-    assert (seconds.tolist(), ended.tolist()) == ([1, 1, 30, 1], [True, True, False, True])
-    assert ledger.ran_s == 37
-    ledger.check([])
+    assert not ledger.has_room(8)
 
 
-def test_of_another_unit_is_refused():
-    ledger = RolloutLedger(8, unit_size=4)
+def test_of_another_group_size_is_refused():
+    ledger = RolloutLedger(8, 4)
     with pytest.raises(ValueError, match="trained on 4 at a time, not 1"):
-        RolloutLedger(8).load_state_dict(ledger.state_dict())
+        RolloutLedger(8, 1).load_state_dict(ledger.state_dict())
 
 
 def test_metrics_show_what_is_missing():
     """The slow half of sixteen programs still runs, and has run for long enough to be known as slow."""
-    ledger = RolloutLedger(24)
+    ledger = RolloutLedger(24, 1)
     ledger.add(rollouts(16))
     for number in range(16):
         if number % 2:
@@ -163,7 +125,7 @@ def test_metrics_show_what_is_missing():
 
 
 def test_what_has_never_ended_is_missing_from_the_slowest_quartile():
-    ledger = RolloutLedger(64)
+    ledger = RolloutLedger(64, 1)
     ledger.add(rollouts(64))
     for number in range(64):
         if number % 2:
@@ -179,7 +141,7 @@ def test_what_has_never_ended_is_missing_from_the_slowest_quartile():
 
 def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
     monkeypatch.setattr("trl_mle.trainer.rollouts.ledger.HISTORY", 64)
-    ledger = RolloutLedger(16)
+    ledger = RolloutLedger(16, 1)
     for step in range(20):
         for rollout in ledger.add(rollouts(8)):
             if rollout.id not in range(3):
@@ -190,7 +152,7 @@ def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
 
 
 def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_tells_nothing():
-    ledger = RolloutLedger(8)
+    ledger = RolloutLedger(8, 1)
     ledger.add(rollouts(4))
     ledger.observe(1, 2.0)
     ledger.finish(0, Evaluation(-10.0, outcome="no_code"))
@@ -204,7 +166,7 @@ def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_
 
 
 def test_a_unit_has_the_duration_of_its_longest_member():
-    ledger = RolloutLedger(12, unit_size=3)
+    ledger = RolloutLedger(12, 3)
     ledger.add(rollouts(12))
     for number, seconds in enumerate([1.0, 9.0, None, 2.0, 1.0]):  # one of the second unit still runs
         ledger.finish(number, evaluation(seconds))
@@ -239,7 +201,7 @@ def test_inclusion_does_not_favour_the_groups_of_fast_programs():
     seconds, scores, actions = [0.1, 2.0, 30.0], [-10.0, 0.8, 0.8], [0, 0, 0, 1, 2]
     groups = list(product(actions, repeat=4))
     trained = groups + [group for group in groups if 2 not in group]
-    ledger = RolloutLedger(8 * len(groups), unit_size=4)
+    ledger = RolloutLedger(8 * len(groups), 4)
     ledger.add(rollouts(8 * len(groups)))
     missing = [group for group in groups if 2 in group]
     for number, action in enumerate(action for group in trained + missing for action in group):
@@ -265,7 +227,7 @@ def test_inclusion_does_not_favour_the_groups_of_fast_programs():
 
 def test_slow_programs_are_not_preferred_for_ever():
     """Nothing is dropped, so in the long run all have the same weight, however few programs are in flight."""
-    rng, ledger, slots, now = random.Random(0), RolloutLedger(8), 4, 0.0
+    rng, ledger, slots, now = random.Random(0), RolloutLedger(8, 1), 4, 0.0
     queue, running = [], []  # ids; end, start, id
     while ledger.sampled < 6000:
         while ledger.has_room(4):
@@ -282,29 +244,11 @@ def test_slow_programs_are_not_preferred_for_ever():
     assert 1 <= weights[1] / weights[0] < 1.1
 
 
-def test_with_fewer_in_flight_than_before_there_is_always_something_to_train_on():
-    """After a resume, everything in flight may be too old."""
-    before = RolloutLedger(24, max_staleness=0)
-    before.add(rollouts(24))
-    for number in range(8):
-        before.finish(number, evaluation(1.0))
-    assert len(before.take(8)) == 8
-    ledger = RolloutLedger(16, max_staleness=0)
-    ledger.load_state_dict(before.state_dict())
-    for number in range(8, 24):
-        ledger.finish(number, evaluation(1.0))
-    assert ledger.has_room(8)
-    for rollout in ledger.add(rollouts(8)):
-        ledger.finish(rollout.id, evaluation(1.0))
-    assert not ledger.has_room(8) or len(ledger.in_flight) + 8 <= 16
-    assert [rollout.id for rollout in ledger.take(8)] == list(range(24, 32))
-
-
 def test_of_many_competitions_the_durations_of_all_say_what_is_missing():
     """One group of each: alone, none would say that slow ones are missing, and all weights would be 1."""
     args = MLEGRPOConfig("unused", use_cpu=True, bf16=False, async_rollouts=True, objective="mean_rank")
     names = [f"task:train/{i}" for i in range(40)]
-    ledger, sampled = RolloutLedger(1000), rollouts(400)
+    ledger, sampled = RolloutLedger(1000, 1), rollouts(400)
     for number, rollout in enumerate(sampled):
         rollout.row["competition"] = names[number % 40]
     ledger.add(sampled)
@@ -314,60 +258,15 @@ def test_of_many_competitions_the_durations_of_all_say_what_is_missing():
     taken = ledger.take(300)
     for number in range(200, 400, 2):
         ledger.finish(number, evaluation(seconds[number]))
-    judged = [
-        Judged(rollout.row["competition"], "", "scratch", None, None, rollout.evaluation) for rollout in taken[:64]
-    ]
+    judged = [Judged(rollout.row["competition"], "scratch", None, None, rollout.evaluation) for rollout in taken[:64]]
     weights = Weighting(args, ledger).weights(judged)
     slow = torch.tensor([item.evaluation.duration_s == 9.0 for item in judged])
     torch.testing.assert_close(weights[slow] / weights[~slow], torch.full((32,), 2.0))
 
 
 def test_without_competitions_all_durations_are_of_the_only_one():
-    ledger, unnamed = RolloutLedger(8), rollouts(8)
+    ledger, unnamed = RolloutLedger(8, 1), rollouts(8)
     for rollout in unnamed:
         del rollout.row["competition"]
     ledger.add(unnamed)
     assert len(ledger.known_units("wine")[0]) == 8
-
-
-@settings(deadline=None, max_examples=40)  # no timed tests
-@given(st.integers(0, 2**32), st.sampled_from([2, 4]), st.integers(1, 3), st.booleans())
-def test_units_without_signal_leave_untrained(seed, unit_size, batches, fills_up):
-    """In any order of finishing: units that are handed out have different rewards, unless they fill up a batch."""
-    rng, count = random.Random(seed), 8
-    ledger = RolloutLedger(batches * count, unit_size, lacks_signal=earn_the_same)
-    trained, skipped, filled = [], [], 0
-    for _ in range(30):
-        if ledger.has_room(count):
-            ledger.add(rollouts(count))
-        for rollout in rng.sample(ledger.unfinished, rng.randrange(len(ledger.unfinished) + 1)):
-            ledger.finish(rollout.id, evaluation(1.0, rng.choice([0.1, 0.2])))
-        if fills_up:
-            before = ledger.fresh
-            filled += (more := ledger.fill_up(count))
-            assert ledger.fresh == before + more * unit_size
-            assert not more or ledger.fresh <= count
-        taken = ledger.take(count)
-        trained += taken
-        if taken:
-            gone = ledger.skip()
-            assert gone == sorted(gone, key=lambda rollout: rollout.id)
-            assert all(ledger.durations[rollout.id].trained for rollout in taken + gone)
-            skipped += gone
-        ledger.check([rollout.id for rollout in ledger.unfinished])
-    alike = [units(part, unit_size) for part in (trained, skipped)]
-    assert sum(alike[0]) <= filled  # some of the last may not have been handed out yet
-    assert filled or not any(alike[0])
-    assert all(alike[1])
-    assert ledger.skipped == len(skipped)
-    assert not {rollout.id for rollout in trained} & {rollout.id for rollout in skipped}
-
-
-def earn_the_same(evaluations):
-    return len({item.reward for item in evaluations}) == 1
-
-
-def units(members, unit_size):
-    """Whether the members of each unit are alike."""
-    rewards = [rollout.evaluation.reward for rollout in members]
-    return [len(set(rewards[i : i + unit_size])) == 1 for i in range(0, len(rewards), unit_size)]

@@ -196,7 +196,7 @@ def _settings(
     }
     rollouts = "synchronous"
     if args.async_rollouts:
-        rollouts = f"asynchronous, trained by `{args.async_unit}`, at most {args.max_in_flight} in flight"
+        rollouts = f"asynchronous, at most {args.max_in_flight} in flight"
     lines = [
         f"{steps} step{'' if steps == 1 else 's'} of {args.generation_batch_size} programs in groups of {args.num_generations}, "
         f"learning rate {args.learning_rate:g}, KL coefficient {args.beta:g}, loss `{args.loss_type}`, seed {args.seed}",
@@ -209,10 +209,6 @@ def _settings(
     if len(reward_weights) > 1:
         weighed = (f"{markdown_code(name)} ({weight:g})" for name, weight in reward_weights.items())
         lines.append(f"reward functions and their weights: {', '.join(weighed)}")
-    if args.skip_zero_signal:
-        lines.append(
-            f"groups without signal: replaced, by at most {args.skip_zero_signal} extra generations in a step"
-        )
     for reward in rewards:
         if reward.instrumenter is None:
             lines.append("instrumentation: none, no partial credit")

@@ -1,31 +1,25 @@
-"""Compares the completions of a batch, within groups or with earlier ones of their prompt."""
+"""Compares the completions of each group."""
 
 import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import MLEReward
 from trl_mle.trainer.gradient.advantages import standardized
 from trl_mle.trainer.gradient.objectives import Group, find_objective, progress_of
-from trl_mle.trainer.gradient.running_baseline import RunningBaseline
 from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.part import Part
 
 
-HISTORY = 256  # number of rollouts of the same prompt that a single rollout is compared with
-
-
 class Comparison(Part):
     """
-    Replaces TRL's advantages by those of `args.objective`, except for groups with the objective `"reward"`.
+    Replaces TRL's advantages by those of `args.objective`, except with `"reward"`.
 
     The objective judges the rewards of the [`~trl_mle.rewards.MLEReward`], or else of the first reward function; those of other
-    functions are standardised over the group and added with their weights. A single rollout is compared with the last 256
-    rollouts of its prompt, including its batch, or with `"reward"` with a [`RunningBaseline`].
+    functions are standardised over the group and added with their weights.
     """
 
     name = "objective"
@@ -35,53 +29,19 @@ class Comparison(Part):
         self.objective = find_objective(args)
         self.reward_weights = reward_weights.double().cpu()
         self.judge = next((i for i, func in enumerate(reward_funcs) if isinstance(func, MLEReward)), 0)
-        self.by_rollout = args.async_rollouts and args.async_unit == "rollout"
-        self.baseline = RunningBaseline()
-        self._history: dict[str, list[list[Any]]] = {}  # rewards, quality and program of each rollout, for each prompt
         self._without_quality: list[bool] = []
 
-    def advantages(
-        self, completions: Sequence[Judged], rewards: torch.Tensor, weights: torch.Tensor
-    ) -> torch.Tensor | None:
-        rewards = rewards.double().cpu()
+    def advantages(self, completions: Sequence[Judged], rewards: torch.Tensor) -> torch.Tensor | None:
         if self.objective is None:
-            if not self.by_rollout:
-                return None
-            summed = (rewards * self.reward_weights).nansum(dim=1)
-            summed[rewards.isnan().all(dim=1)] = torch.nan
-            names = [item.prompt_name for item in completions]
-            return self.baseline.advantages(names, summed, weights, self.args.scale_rewards != "none")
+            return None
         known = [
             [scores, item.evaluation.quality, item.evaluation.program_id]
-            for scores, item in zip(rewards.tolist(), completions, strict=True)
+            for scores, item in zip(rewards.double().tolist(), completions, strict=True)
         ]
-        advantages = torch.zeros(len(completions), dtype=torch.float64)
-        self._without_quality = []
-        for members in self._compared(completions):
-            name = completions[members[0]].prompt_name
-            before = self._history.get(name, []) if self.by_rollout else []
-            group = before + [known[i] for i in members]
-            advantages[members] = self._of_group(group)[len(before) :]
-            self._without_quality.append(len({quality for _, quality, _ in group} - {None}) < 2)
-            if self.by_rollout:
-                self._history[name] = group[-HISTORY:]
-        return advantages
-
-    def lacks_signal(self, evaluations: Sequence[Evaluation]) -> bool:
-        """Whether all advantages of a group are 0. Its members' reward is the only one; failures of our infrastructure
-        are left out."""
-        judged = [item for item in evaluations if not item.infrastructure_failed]
-        if self.objective is None:
-            return len({item.reward for item in judged}) < 2
-        known = [[[item.reward], item.quality, item.program_id] for item in judged]
-        return not known or not self._of_group(known).any()
-
-    def _compared(self, completions: Sequence[Judged]) -> list[list[int]]:
-        """The completions to compare with each other: those of a group, or of a prompt."""
-        groups: dict[Any, list[int]] = defaultdict(list)
-        for i, item in enumerate(completions):
-            groups[item.prompt_name if self.by_rollout else i // self.args.group_size].append(i)
-        return list(groups.values())
+        size = self.args.group_size
+        groups = [known[start : start + size] for start in range(0, len(known), size)]
+        self._without_quality = [len({quality for _, quality, _ in group} - {None}) < 2 for group in groups]
+        return torch.cat([self._of_group(group) for group in groups])
 
     def _of_group(self, known: list[list[Any]]) -> torch.Tensor:
         numbers: dict[Any, int] = {}
@@ -118,12 +78,3 @@ class Comparison(Part):
         if not self._without_quality:
             return {}
         return {"no_quality_rate": sum(self._without_quality) / len(self._without_quality)}
-
-    def state_dict(self) -> dict[str, Any]:
-        if not self.by_rollout:
-            return {}
-        return {"baseline": self.baseline.state_dict(), "history": dict(self._history)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.baseline.load_state_dict(state["baseline"])
-        self._history = dict(state["history"])

@@ -13,7 +13,6 @@ from trl_mle.rewards import MLEReward
 from trl_mle.rewards.mle_reward import POLL_S
 from trl_mle.rewards.pending import PendingEvaluation
 from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
-from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.judged import Row
 from trl_mle.trainer.part import Part
 from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
@@ -32,30 +31,15 @@ class RolloutsInFlight(Part):
             The ledger of all processes.
         reward ([`~trl_mle.rewards.MLEReward`]), sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
             Execute the programs of this process, and sample.
-        extra_generations (`int`, *optional*, defaults to `0`):
-            Most generations of a step that replace groups without signal.
-        is_async (`bool`, *optional*, defaults to `True`):
-            Whether rollouts may outlive the step in which they were sampled.
         keeps_logps (`bool`, *optional*, defaults to `True`):
             Whether rollouts may be trained on after an update.
     """
 
     name = "rollouts"
 
-    def __init__(
-        self,
-        ledger: RolloutLedger,
-        reward: MLEReward,
-        sampler: Sampler,
-        extra_generations: int = 0,
-        is_async: bool = True,
-        keeps_logps: bool = True,
-    ):
+    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, keeps_logps: bool = True):
         self.ledger = ledger
-        self.is_async = is_async
         self.keeps_logps = keeps_logps
-        self.extra_generations = extra_generations
-        self.skipped: list[Rollout] = []  # in the last step, of groups without signal
         self._reward = reward
         self._sampler = sampler
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
@@ -73,19 +57,16 @@ class RolloutsInFlight(Part):
         if self._sampler.rows:
             self._arrive()
         ledger = self.ledger
-        while ledger.has_room(count):  # once, unless there are none yet, or some were dropped
+        while ledger.has_room(count):  # once, unless there are none yet
             self._sampler.ask(choose(), ledger.step)
-            is_last = len(ledger.in_flight) + 2 * count > ledger.max_in_flight and ledger.fresh >= count
-            if is_last and self._sampler.server is not None and ledger.max_staleness != 0:
+            is_last = len(ledger.in_flight) + 2 * count > ledger.max_in_flight and len(ledger.in_flight) >= count
+            if is_last and self._sampler.server is not None:
                 break
             self._arrive()
 
-    def take(self, count: int, choose_more: Callable[[int], list[Row]]) -> list[Rollout]:
-        """Waits until `count` rollouts of all processes can be trained on, and returns them in sampling order. Where
-        groups without signal leave too few, samples as many others, chosen by `choose_more`, or, when it may not
-        sample more, takes them after all."""
+    def take(self, count: int) -> list[Rollout]:
+        """Waits until `count` rollouts of all processes can be trained on, and returns them in sampling order."""
         began = time.monotonic()
-        self._generations = self._filled_up = 0
         with self._reward.progress(count) as progress:
             while True:
                 if self._sampler.has_arrived():
@@ -94,24 +75,14 @@ class RolloutsInFlight(Part):
                     began += time.monotonic() - arrived  # that was no waiting for programs
                 self._poll()
                 taken = self.ledger.take(count)
-                self._stop_dropped()
                 if taken:
                     break
-                # Synchronous training replaces all at once: whoever ends first must not decide what is sampled
-                waits = self.ledger.max_in_flight == count and self.ledger.unfinished
-                if self.ledger.fresh < count and not waits:
-                    arrived = time.monotonic()
-                    self._replace(count, choose_more)
-                    began += time.monotonic() - arrived
-                    continue
                 running = [pending.running_s() for pending in self._pending.values()]
                 progress.update(self.ledger.ready, f"slowest running {max(running, default=0):.0f} s")
                 wait([item.awaited for item in self._pending.values()], POLL_S, return_when=FIRST_COMPLETED)
-        self.skipped = self.ledger.skip()
         self.ledger.check(gather_object(list(self._pending)))
         self._waited_s = time.monotonic() - began
-        if self.is_async:
-            self._metrics = {f"async/{name}": value for name, value in self._async_metrics(taken).items()}
+        self._metrics = {f"async/{name}": value for name, value in self._async_metrics(taken).items()}
         return taken
 
     def rows(self, taken: list[Rollout]) -> list[Row]:
@@ -123,17 +94,9 @@ class RolloutsInFlight(Part):
         ]
 
     def metrics(self) -> dict[str, float]:
-        """With `is_async`, as `async/…`, those of [`RolloutLedger.metrics`] and the time in seconds since the previous
-        step that the trainer, the server and the executor's slots spent on what. If groups without signal are
-        replaced, as `zero_signal/…`, how many were left out or trained on all the same, and how many generations
-        replaced them. docs/metrics.md describes each."""
-        if not self.extra_generations:
-            return self._metrics
-        return self._metrics | {
-            "zero_signal/skipped": len(self.skipped) / self.ledger.unit_size,
-            "zero_signal/trained": float(self._filled_up),
-            "zero_signal/generations": float(self._generations),
-        }
+        """As `async/…`, those of [`RolloutLedger.metrics`] and the time in seconds since the previous step that the trainer,
+        the server and the executor's slots spent on what. docs/metrics.md describes each."""
+        return self._metrics
 
     def _async_metrics(self, taken: list[Rollout]) -> dict[str, float]:
         slots = self._reward.executor.slots if self._reward.executor.reports_start else None
@@ -155,17 +118,11 @@ class RolloutsInFlight(Part):
         self._pending, self._last, self._restored = {}, None, True
 
     def state_dict(self) -> dict[str, Any]:
-        if not self.is_async:  # nothing outlives a step
-            return {}
-        if self.ledger.in_flight and not self.keeps_logps:  # a step that was interrupted begins again
-            return {}
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]. Unfinished programs are executed again first, and the current policy samples
         completions that had not arrived."""
-        if not self.is_async:
-            return NoRollouts().load_state_dict(state)
         self.ledger.load_state_dict(state)
         if self.ledger.in_flight and not self.keeps_logps:
             raise ValueError(
@@ -186,20 +143,6 @@ class RolloutsInFlight(Part):
         added = self.ledger.add(gather_object(rollouts), self._sampler.step)
         start = PartialState().process_index * len(rollouts)
         self._execute(added[start : start + len(rollouts)])
-
-    def _replace(self, count: int, choose_more: Callable[[int], list[Row]]) -> None:
-        """Samples what is missing, or fills up with groups without signal; a server's answer that is due comes first."""
-        if self._sampler.rows:
-            self._arrive()
-            return
-        missing = (count - self.ledger.fresh) // self.ledger.unit_size
-        groups = self._sampler.whole_groups(missing)
-        if self._generations == self.extra_generations or not groups:
-            self._filled_up += self.ledger.fill_up(count)
-            return
-        self._generations += 1
-        self._sampler.ask(choose_more(groups), self.ledger.step)
-        self._arrive()
 
     def _restart(self) -> None:
         """After a resume, executes unfinished programs again."""
@@ -230,10 +173,6 @@ class RolloutsInFlight(Part):
             else:
                 self.ledger.finish(number, evaluation)
 
-    def _stop_dropped(self) -> None:
-        for number in self._pending.keys() - self.ledger.in_flight.keys():
-            self._reward.stop(self._pending.pop(number))
-
 
 class NoRollouts(Part):
     """Stands for [`RolloutsInFlight`] where no program runs ahead."""
@@ -246,30 +185,24 @@ class NoRollouts(Part):
             raise ValueError("the checkpoint has rollouts that were not trained on yet: resume with async_rollouts")
 
 
-def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Comparison) -> RolloutsInFlight | None:
+def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None) -> RolloutsInFlight | None:
     """
     Creates the rollouts in flight of a new run; `None` if no program runs ahead.
 
     Raises:
-        `ValueError`: No reward function can execute programs ahead, another one could tell apart what they find alike, the
-            executor does not report what the weights need, or a checkpoint could not hold the dataset's rows.
+        `ValueError`: No reward function can execute programs ahead, the executor does not report what the weights need, or a
+            checkpoint could not hold the dataset's rows.
     """
     args = trainer.args
-    if not args.async_rollouts and not args.skip_zero_signal:
+    if not args.async_rollouts:
         return None
-    option = "async_rollouts" if args.async_rollouts else "skip_zero_signal"
     if trainer.tools or trainer.environment_factories is not None or trainer.rollout_func is not None:
-        raise ValueError(f"{option} does not support tools, environments or rollout functions: leave them out")
+        raise ValueError("async_rollouts does not support tools, environments or rollout functions: leave them out")
     if reward is None:
-        raise ValueError(f"{option} needs an MLEReward, which executes programs ahead")
+        raise ValueError("async_rollouts needs an MLEReward, which executes programs ahead")
     if reward.overrides("evaluations"):
         raise ValueError(
-            f"{option} calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override `submit`"
-        )
-    if args.skip_zero_signal and len(trainer.reward_funcs) > 1:
-        raise ValueError(
-            "skip_zero_signal judges groups by their programs, and another reward function may tell their members apart: "
-            "leave out one of the two"
+            f"async_rollouts calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override `submit`"
         )
     if args.duration_weighting == "inclusion" and not reward.executor.reports_start:
         raise ValueError(
@@ -277,7 +210,7 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Co
             "not report: set 'linear' or 'none'"
         )
     assert trainer.train_dataset is not None
-    for name, value in next(iter(trainer.train_dataset)).items() if args.async_rollouts else ():
+    for name, value in next(iter(trainer.train_dataset)).items():
         try:
             json.dumps(value)
         except TypeError as error:
@@ -285,12 +218,6 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None, comparison: Co
                 f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
                 "remove it, or convert it to text"
             ) from error
-    sampler = Sampler(trainer, args.keeps_logps)
-    lacks_signal = comparison.lacks_signal if args.skip_zero_signal else None
-    if args.async_rollouts:
-        assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
-        unit_size = args.group_size if args.async_unit == "group" else 1
-        ledger = RolloutLedger(args.max_in_flight, unit_size, args.max_staleness, lacks_signal)
-    else:  # one batch, which is trained on before the next
-        ledger = RolloutLedger(args.completions_per_batch, args.group_size, lacks_signal=lacks_signal)
-    return RolloutsInFlight(ledger, reward, sampler, args.skip_zero_signal, args.async_rollouts, args.keeps_logps)
+    assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
+    ledger = RolloutLedger(args.max_in_flight, args.group_size)
+    return RolloutsInFlight(ledger, reward, Sampler(trainer, args.keeps_logps), args.keeps_logps)

@@ -1,7 +1,6 @@
 """Tracks rollouts that are sampled but not yet trained on, while generation and updates continue."""
 
-import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, astuple, dataclass
 from itertools import groupby, takewhile
 from typing import Any
@@ -12,12 +11,9 @@ from trl_mle.rewards import Evaluation
 from trl_mle.trainer.gradient.inclusion import duration_quartiles, kaplan_meier_masses
 
 
-logger = logging.getLogger(__name__)
-
 # Number of rollouts whose durations are remembered. Among programs that run for L, those sampled within the last L are
 # always missing from those trained on: a window that takes W to fill covers a share of 1 - L / W. So it is long.
 HISTORY = 1 << 16
-DROPPED = ("q1", "q2", "q3", "q4", "unfinished")
 
 
 @dataclass
@@ -49,58 +45,36 @@ class Duration:
 
 class RolloutLedger:
     """
-    The rollouts in flight: sampled, but neither trained on nor dropped. They are handed out for training in the order
-    in which they finish, whenever they were sampled. Nothing is dropped unless `max_staleness` is set.
-
-    With `lacks_signal` a finished unit whose advantages are all 0 is set aside: it is not handed out, unless [`fill_up`] asks
-    for it, and leaves with [`skip`].
+    The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
+    which these finish, whenever they were sampled; none is dropped.
 
     Processes that tell their ledgers the same, in the same order, have the same ledger. At any time
 
-        sampled = trained + in flight + dropped + skipped.
+        sampled = trained + in flight.
 
     Args:
         max_in_flight (`int`):
             Maximum number of rollouts in flight.
-        unit_size (`int`, *optional*, defaults to `1`):
-            Number of rollouts that are trained on together, consecutive in sampling order: a group, or one.
-        max_staleness (`int`, *optional*):
-            A unit is dropped, finished or not, if more generation steps than this were trained on since it was sampled.
-        lacks_signal (`Callable[[Sequence[Evaluation]], bool]`, *optional*):
-            Whether a unit with these evaluations is set aside; `None` sets none aside.
+        group_size (`int`):
+            Number of rollouts that are trained on together, consecutive in sampling order.
     """
 
-    def __init__(
-        self,
-        max_in_flight: int,
-        unit_size: int = 1,
-        max_staleness: int | None = None,
-        lacks_signal: Callable[[Sequence[Evaluation]], bool] | None = None,
-    ):
+    def __init__(self, max_in_flight: int, group_size: int):
         self.max_in_flight = max_in_flight
-        self.unit_size = unit_size
-        self.max_staleness = max_staleness
-        self.lacks_signal = lacks_signal
+        self.group_size = group_size
         self.step = 0  # generation steps trained on so far
-        self.sampled = self.trained = self.skipped = 0
-        self.dropped = [0] * len(DROPPED)  # by quartile of Δt, where it is known
+        self.sampled = self.trained = 0
         self.in_flight: dict[int, Rollout] = {}
         self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
         self._ended_s = 0.0  # total runtime of ended programs
-        self._ready: list[int] = []  # units, in the order in which their last member finished
-        self._alike: list[int] = []  # the same of those that are set aside
+        self._ready: list[int] = []  # groups, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
-        """Whether to sample `count` more rollouts now: there is room, or too few usable ones are in flight."""
-        return len(self.in_flight) + count <= self.max_in_flight or self.fresh < count
-
-    @property
-    def fresh(self) -> int:
-        """How many rollouts are in flight that can be trained on, those that are set aside left out."""
-        return sum(not self._is_stale(rollout) for rollout in self._usable())
+        """Whether to sample `count` more rollouts now: there is room, or fewer are in flight."""
+        return len(self.in_flight) + count <= self.max_in_flight or len(self.in_flight) < count
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
-        """Adds sampled rollouts, whole units in their order, which were requested at this step (by default now);
+        """Adds sampled rollouts, whole groups in their order, which were requested at this step (by default now);
         returns them with `id` and `step`."""
         added = list(rollouts)
         for rollout in added:
@@ -108,8 +82,8 @@ class RolloutLedger:
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
             self.durations[rollout.id] = Duration(rollout.row.get("competition"))
-        # Here, because the rollouts just taken are still needed. Whole units, so that no unit loses its longest member
-        oldest = (self.sampled - HISTORY) // self.unit_size * self.unit_size
+        # Here, because the rollouts just taken are still needed. Whole groups, so that none loses its longest member
+        oldest = (self.sampled - HISTORY) // self.group_size * self.group_size
         for number in list(takewhile(lambda number: number < oldest, self.durations)):
             if number not in self.in_flight:
                 del self.durations[number]
@@ -130,16 +104,14 @@ class RolloutLedger:
         else:
             duration.seconds, duration.ended = evaluation.ready_after_s, True
             self._ended_s += 0.0 if evaluation.reused else duration.seconds
-        unit = rollout_id // self.unit_size
-        evaluations = [self.in_flight[member].evaluation for member in self._members(unit)]
-        known = [evaluation for evaluation in evaluations if evaluation is not None]
-        if len(known) == self.unit_size:
-            (self._alike if self.lacks_signal and self.lacks_signal(known) else self._ready).append(unit)
+        group = rollout_id // self.group_size
+        if all(self.in_flight[member].evaluation is not None for member in self._members(group)):
+            self._ready.append(group)
 
     @property
     def ready(self) -> int:
         """Number of rollouts that are ready to be trained on."""
-        return len(self._ready) * self.unit_size
+        return len(self._ready) * self.group_size
 
     @property
     def unfinished(self) -> list[Rollout]:
@@ -154,38 +126,20 @@ class RolloutLedger:
     def take(self, count: int) -> list[Rollout]:
         """Hands out `count` rollouts for a generation step: those that finished first, in sampling order; none if
         fewer have finished."""
-        self._drop_stale()
         if self.ready < count:
             return []
-        units, self._ready = self._ready[: count // self.unit_size], self._ready[count // self.unit_size :]
-        taken = [self.in_flight.pop(member) for unit in sorted(units) for member in self._members(unit)]
+        first, self._ready = self._ready[: count // self.group_size], self._ready[count // self.group_size :]
+        taken = [self.in_flight.pop(member) for group in sorted(first) for member in self._members(group)]
         self._mark_trained(taken)
         self.trained += len(taken)
         self.step += 1
         return taken
 
-    def fill_up(self, count: int) -> int:
-        """Lets units that are set aside be handed out, as many as `count` rollouts lack, the first to finish first;
-        returns how many."""
-        missing = max(0, count - self.fresh) // self.unit_size
-        chosen, self._alike = self._alike[:missing], self._alike[missing:]
-        self._ready += chosen
-        return len(chosen)
-
-    def skip(self) -> list[Rollout]:
-        """Lets go of the units that are set aside, and returns their rollouts, in the order of sampling."""
-        skipped = [self.in_flight.pop(member) for unit in sorted(self._alike) for member in self._members(unit)]
-        self._alike = []
-        self._mark_trained(skipped)  # they were not left out for their Δt, of which the weights are to make up
-        self.skipped += len(skipped)
-        return skipped
-
     def check(self, executing: Iterable[int]) -> None:
         """Raises `RuntimeError` if a rollout was lost, given the ids of those whose programs are queued or running on
         any process."""
-        left = f"{sum(self.dropped)} dropped, {self.skipped} skipped"
-        counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight, {left}"
-        if self.sampled != self.trained + len(self.in_flight) + sum(self.dropped) + self.skipped:
+        if self.sampled != self.trained + len(self.in_flight):
+            counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight"
             raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
         unfinished = [rollout.id for rollout in self.unfinished]
         if sorted(executing) != unfinished:
@@ -201,8 +155,6 @@ class RolloutLedger:
             "staleness/mean": staleness.mean().item(),
             "staleness/max": staleness.max().item(),
         }
-        if self.max_staleness is not None:
-            metrics |= {f"dropped/{name}": float(count) for name, count in zip(DROPPED, self.dropped, strict=True)}
         seconds, ended, trained = self.known_durations()
         if not ended.any():
             return metrics
@@ -236,7 +188,7 @@ class RolloutLedger:
         """The same for whole units of a competition, or of all with `None`, with the seconds of the longest member so far: a unit is trained
         on when its longest program has ended. Members hit by failures of our infrastructure do not count."""
         units = []
-        for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.unit_size):
+        for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.group_size):
             members = [
                 duration
                 for _, duration in entries
@@ -251,77 +203,41 @@ class RolloutLedger:
     def longest_of_unit(self, durations: torch.Tensor) -> torch.Tensor:
         """The longest Δt in the unit of each rollout handed out; NaN where its own is unknown. Units are whole, in
         sampling order."""
-        longest = durations.nan_to_num(nan=0.0).view(-1, self.unit_size).amax(dim=1)
-        return longest.repeat_interleave(self.unit_size).masked_fill(durations.isnan(), torch.nan)
+        longest = durations.nan_to_num(nan=0.0).view(-1, self.group_size).amax(dim=1)
+        return longest.repeat_interleave(self.group_size).masked_fill(durations.isnan(), torch.nan)
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "unit_size": self.unit_size,
+            "group_size": self.group_size,
             "step": self.step,
             "sampled": self.sampled,
             "trained": self.trained,
-            "dropped": self.dropped,
-            "skipped": self.skipped,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
-            "alike": self._alike,  # empty, unless a step was interrupted
             "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
-        if state["unit_size"] != self.unit_size:
+        if state["group_size"] != self.group_size:
             raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['unit_size']} at a time, not {self.unit_size}: resume with its async_unit and num_generations"
+                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume with its num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
-        self._ready, self._alike = list(state["ready"]), list(state["alike"])
-        self.dropped, self.skipped = list(state["dropped"]), state["skipped"]
+        self._ready = list(state["ready"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
         self.durations = {number: Duration(*values) for number, *values in state["durations"]}
         for rollout in self.unfinished:
             self.durations[rollout.id].seconds = 0.0
         self.check(rollout.id for rollout in self.unfinished)
 
-    def _usable(self) -> list[Rollout]:
-        """The rollouts in flight that are not set aside."""
-        alike = {member for unit in self._alike for member in self._members(unit)}
-        return [rollout for rollout in self.in_flight.values() if rollout.id not in alike]
-
-    def _members(self, unit: int) -> range:
-        return range(unit * self.unit_size, (unit + 1) * self.unit_size)
+    def _members(self, group: int) -> range:
+        return range(group * self.group_size, (group + 1) * self.group_size)
 
     def _mark_trained(self, rollouts: Iterable[Rollout]) -> None:
         for rollout in rollouts:
             if rollout.id in self.durations:
                 self.durations[rollout.id].trained = True
-
-    def _is_stale(self, rollout: Rollout) -> bool:
-        return self.max_staleness is not None and self.step - rollout.step > self.max_staleness
-
-    def _drop_stale(self) -> None:
-        stale = [rollout for rollout in self._usable() if self._is_stale(rollout)]
-        if not stale:
-            return
-        self._ready = [unit for unit in self._ready if not self._is_stale(self.in_flight[unit * self.unit_size])]
-        seconds, ended, _ = self.known_durations()
-        edges = duration_quartiles(seconds, ended) if len(seconds) else seconds
-        for rollout in stale:
-            duration = self.durations.get(rollout.id)
-            if duration is None:  # after a failure of our infrastructure
-                place = 0
-            elif rollout.evaluation is None:
-                place = DROPPED.index("unfinished")
-                self._ended_s += duration.seconds
-            else:
-                place = int(torch.bucketize(seconds.new_tensor(duration.seconds), edges))
-            self.dropped[place] += 1
-            del self.in_flight[rollout.id]
-        if sum(self.dropped) == len(stale):  # the first
-            logger.warning(
-                "rollouts are dropped, because max_staleness=%d is set; mle/async/dropped counts them by quartile of Δt",
-                self.max_staleness,
-            )
 
 
 def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

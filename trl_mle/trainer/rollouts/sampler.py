@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import gcd
 from typing import Any
 
 import torch
@@ -37,15 +36,6 @@ class Sampler:
             self.server.check_logps()
         self.rows: list[Row] = []  # of all processes: requested, but not received
         self.step = 0  # generation steps trained on when they were requested
-
-    def whole_groups(self, groups: int) -> int:
-        """How many groups to sample where some are missing: a number that all processes can share equally. Where
-        nothing is kept for later steps these are no more than are missing, else no fewer."""
-        processes, size = self._trainer.accelerator.num_processes, self._trainer.args.group_size
-        together = processes // gcd(processes, size)
-        if self._keeps_logps:
-            return -(-groups // together) * together
-        return groups // together * together
 
     def ask(self, rows: list[Row], step: int) -> None:
         """Requests a completion for each of this process's rows from the current policy; `step` counts the generation
