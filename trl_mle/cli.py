@@ -203,7 +203,7 @@ def ideas(args: argparse.Namespace) -> int:
     if args.policy is None:
         found = Ideas("default").of(competition)
     else:
-        from trl_mle.scripts.ideas import ask_for_ideas, write_ideas
+        from trl_mle.scripts.write_ideas import ask_for_ideas, write_ideas
 
         found, _ = ask_for_ideas(competition, args.policy, args.count, args.seed)
         to = Path(args.to or f"{competition.slug}-ideas.yaml")

@@ -9,7 +9,7 @@ from support.openai_server import OpenAIServer
 from trl_mle import cli
 from trl_mle.competitions import load_competition
 from trl_mle.prompts import Idea, Ideas
-from trl_mle.scripts.ideas import ideas_in
+from trl_mle.scripts.write_ideas import ideas_in
 
 
 ANSWER = (
