@@ -24,7 +24,7 @@ class Idea:
 
     Args:
         fit (`str`):
-            A model, such as `"SVC(probability=True)"`, or a phrase that fits after "Fit".
+            A model, such as `"ExtraTreesClassifier(n_estimators=300)"`, or a phrase that fits after "Fit".
         imports (`str`, *optional*):
             The lines of Python that import it. The begun program ends with them, and a program that was begun otherwise fails more
             often at its imports: docs/ideas.md.
