@@ -4,7 +4,7 @@ Compares a small model that is trained with itself and a larger one that are ask
     python benchmarks/pretrained_training.py --arms "reward, linear" max_at_k --competitions COMPETITIONS     # trains
     vllm serve MODEL --dtype bfloat16 --max-model-len 2304 --generation-config vllm                           # asks: first the 0.5B
     python benchmarks/learning_or_asking.py --arms "0.5B, asked" --endpoint http://127.0.0.1:8000/v1
-    python benchmarks/learning_or_asking.py --arms "1.5B, asked" "1.5B, tree search" --endpoint http://127.0.0.1:8000/v1
+    python benchmarks/learning_or_asking.py --arms "1.5B, asked" --endpoint http://127.0.0.1:8000/v1
     python benchmarks/learning_or_asking.py                                                                   # the tables
 
 Written down before the first run of an asked model (the trained runs of digits with `reward, linear` and seed 0, and with `max_at_k`, had
@@ -13,7 +13,8 @@ ended: docs/pretrained.md):
 - Question, in the paper's words: does a small model that is trained by RL beat a larger one that is only asked?
 - Qwen2.5-Coder-0.5B-Instruct, untrained; trained with the paper's objective (`reward, linear`), and with `max_at_k`: 24 steps of 16
   programs and 64 samples afterwards, which is 448 programs, as in `benchmarks/pretrained_training.py`. Qwen2.5-Coder-1.5B-Instruct: 448
-  programs from scratch, and a tree search as AIDE's, of 64 programs (one core writes about one a minute). Prompts, limits (192 tokens of
+  programs from scratch, and a tree search as AIDE's, of 64 programs (one core writes about one a minute; sampled at commit 64deae6).
+  Prompts, limits (192 tokens of
   a completion; three times as many in the tree, whose programs are long) and held-out rows are the same for all.
 - Competitions: digits, and the mirrors of spooky-author-identification and nomad2018-predict-transparent-conductors. Seeds 0 and 1;
   and 2, added before its first run, when a GPU was at hand.
@@ -59,7 +60,6 @@ from trl_mle.competitions import Competition, load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.sample_log import Sample, SampleLog
-from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
@@ -114,14 +114,12 @@ def asked(
     settings = {"model": arm.partition(",")[0], "max_tokens": tokens, "seed": seed}
     log = SampleLog(path, settings)
     policy: Any = None
-    if endpoint is not None and len(log.evaluations if "tree" in arm else log.written) < ASKED[arm]:
+    if endpoint is not None and len(log.written) < ASKED[arm]:
         policy = UnseededEndpoint(endpoint)
         if settings["model"].lower() not in policy.identity.lower():
             raise SystemExit(f"error: --endpoint serves {policy.identity}: its name has to say {settings['model']}")
     harness = Harness(policy, competition, reward, log, tokens, 1024, reward.executor.limits, seed, 32)
-    if policy is not None and "tree" in arm:
-        search_tree(harness, ASKED[arm])
-    elif "tree" not in arm:
+    if "tree" not in arm:
         samples = [Sample(competition.id, "scratch", index) for index in range(ASKED[arm])]
         if policy is not None:
             for start in range(0, len(samples), harness.batch_size):
@@ -186,7 +184,13 @@ def best(cell: Cell, rank: np.ndarray, count: int, higher_is_better: bool, in_or
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--endpoint", help="base URL of a server with the model of --arms (only the tables)")
-    parser.add_argument("--arms", nargs="+", choices=list(ASKED), default=[], help="whose programs are sampled")
+    parser.add_argument(
+        "--arms",
+        nargs="+",
+        choices=[arm for arm in ASKED if "tree" not in arm],
+        default=[],
+        help="whose programs are sampled",
+    )
     parser.add_argument("--sample-only", action="store_true", help="leave the programs to a later call, elsewhere")
     parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -11,7 +11,6 @@ from trl_mle.evaluation.self_improvement import (
     summarize_improvements,
     validation_score,
 )
-from trl_mle.evaluation.tree_search import search_tree
 
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "improve_each",
     "load_policy",
     "sample_programs",
-    "search_tree",
     "summarize",
     "summarize_improvements",
     "validation_score",

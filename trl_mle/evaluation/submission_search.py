@@ -11,21 +11,27 @@ import pandas as pd
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError
+from trl_mle.evaluation.policies import Prompt
 from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, ask_to_validate
 from trl_mle.execution import ExecutionResult, Executor, Outcome
+from trl_mle.prompts import without_opening
 from trl_mle.rewards import Evaluation
 from trl_mle.rewards.evaluation import kind_of_failure
 from trl_mle.showing import PlainConsole, terminal_line
 
 
+DEBUG_PROBABILITY = 0.5  # as in AIDE (https://huggingface.co/papers/2502.13138)
 IMPROVED = 4  # number of best programs to improve
 FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
 POLL_S = 0.2  # of a program that runs again
 MOST_FAILURES = 3  # reasons that are listed
 MOST_AGAIN = 3  # programs that may fail in one call of `run_again`
 ROUND, STEPS = "solve", ("scratch", "debug", "improve")
+ASK_TO_VALIDATE = (
+    "\n\nHold out a part of the training data, compute the competition's metric on it, and assign it to a variable named "
+    "after the metric, before you fit the final model."
+)
 Worth = Callable[[Evaluation, Competition], float | None]
 
 
@@ -143,12 +149,18 @@ def _write(
         raise refused
 
 
+def ask_to_validate(prompt: Prompt) -> Prompt:
+    """The same prompt, whose user asks for a score on rows that were held out."""
+    *asked, last = without_opening(prompt)
+    return [*asked, last | {"content": last["content"] + ASK_TO_VALIDATE}, *prompt[len(asked) + 1 :]]
+
+
 def next_steps(
     evaluations: Mapping[int, Evaluation], best: Sequence[int], log: SampleLog, samples: Sequence[Sample], seed: int
 ) -> list[tuple[str, int | None]]:
     """
-    What to write next, and the program that it shows: the first half from scratch; of the others, with AIDE's probability, a
-    repair of a failed program that has none yet, else an improvement of one of the best.
+    What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs of
+    failed programs that have none yet, if there are any, and the rest improvements of the best.
     """
     shown = {written.parent for written in log.written.values()}
     broken = [
