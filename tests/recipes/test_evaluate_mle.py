@@ -65,17 +65,6 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "results.json").read_text() == written
 
 
-def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, monkeypatch, capsys):
-    options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
-    options += ["--max_completion_length", "8", "--names", "random", "--improve", "true"]
-    evaluate(monkeypatch, "--policies", tiny_model, *options)
-    out = " ".join(capsys.readouterr().out.split())
-    assert all(f"improved, by {score} " in out for score in ("validation", "test"))
-    result = results(tmp_path / "out")["wine", "random"]
-    assert result["num_executed"] == result["improvement"]["num_executed"]
-    assert [row["chosen_by"] for row in result["improvement"]["kept"]] == ["validation", "test"]
-
-
 PROGRAM = """\
 ```python
 import shutil
@@ -233,7 +222,6 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     [
         ("num_samples", 0, "at least 1, got 0"),
         ("batch_size", 0, "at least 1, got 0"),
-        ("max_prompt_length", 0, "at least 1, got 0"),
         ("max_completion_length", 0, "at least 1, got 0"),
         ("program_memory_mb", -1, "at least 1, got -1"),
         ("max_parallel_programs", 0, "at least 1, got 0"),

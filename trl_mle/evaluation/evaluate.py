@@ -31,7 +31,6 @@ from trl_mle.evaluation.result_tables import (
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
-from trl_mle.evaluation.self_improvement import improve_each, summarize_improvements
 from trl_mle.evaluation.submission_search import failures
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
@@ -43,7 +42,7 @@ from trl_mle.solutions import BestSolutions, open_results
 
 
 # Options that are counts
-COUNTS = ("num_samples", "batch_size", "max_prompt_length", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
+COUNTS = ("num_samples", "batch_size", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
 # Milestones on average. Training began with 2.2 where it led from no valid program to many: spooky-author-identification without
 # milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
 LEAST_REACHED = 1.0
@@ -75,8 +74,6 @@ class EvaluationArguments(ExecutorArguments):
     num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
     seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from the seeds of training."})
     batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
-    improve: bool = field(default=False, metadata={"help": "Whether to also improve each valid program once."})
-    max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int | None = field(
         default=None,
         metadata={
@@ -126,7 +123,7 @@ class EvaluationArguments(ExecutorArguments):
 
     def settings(self, policy: Policy, begin_program: bool, ideas: Ideas) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
-        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "holdout")
+        names = ("num_samples", "seed", "batch_size", "max_completion_length", "holdout")
         known = {"policy": policy.identity, "begin_program": begin_program, "ideas": ideas.identity}
         return known | {name: getattr(self, name) for name in (*names, *OF_A_PROGRAM)}
 
@@ -134,17 +131,6 @@ class EvaluationArguments(ExecutorArguments):
 def file_name(name: str) -> str:
     """Turns a policy's name into a file name."""
     return re.sub(r"\s+", "-", re.sub(r"[/:#?]+", "--", name))
-
-
-def measure(args: EvaluationArguments, name: str, harness: Harness) -> tuple[dict[str, Any], list[Evaluation]]:
-    """Evaluates one policy in one competition; returns its figures and its programs."""
-    competition, log = harness.competition, harness.log
-    evaluations = sample_programs(harness, args.num_samples)
-    if not args.improve:
-        return figures(name, competition, evaluations, log), evaluations
-    improvements = improve_each(harness, evaluations)
-    row = figures(name, competition, evaluations, log) | {"improvement": summarize_improvements(improvements)}
-    return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
 
 
 def check_results(path: Path, names: Sequence[str], competitions: Sequence[str]) -> None:
@@ -196,12 +182,11 @@ def run(args: EvaluationArguments) -> None:
                 competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions, results=results
             )
             for competition in competitions:
-                harness = Harness(
-                    policy, competition, reward, log, length, args.max_prompt_length, limits, args.seed, args.batch_size, begin,
-                    ideas,
+                harness = Harness(  # whose prompts show no program
+                    policy, competition, reward, log, length, 0, limits, args.seed, args.batch_size, begin, ideas,
                 )  # fmt: skip
-                row, evaluations = measure(args, name, harness)
-                rows.append(row)
+                evaluations = sample_programs(harness, args.num_samples)
+                rows.append(figures(name, competition, evaluations, log))
                 logs.append(log)
                 programs[competition.id][name] = evaluations
             del policy, harness  # the next one may not fit into memory beside it
@@ -300,7 +285,7 @@ def best_solutions(
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
-    """A row for each policy, with one for its improved programs kept by each score (docs/self_improvement.md)."""
+    """A row for each policy."""
     count = rows[0]["num_samples"]
     table = Table(
         title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}: {count} sampled programs"
@@ -308,13 +293,10 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
     for column in ("policy", "valid", f"best of\n{K}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
-        kept = row["improvement"]["kept"] if "improvement" in row else []
-        for result in (row, *kept):
-            name = row["policy"] if result is row else f"improved, by {result['chosen_by']}"
-            table.add_row(
-                name, _share(result["valid_rate"]), _with_interval(best_of_k_point(result)), number(result["mean_score"]),
-                number(result["best_score"]), number(result["mean_duration_s"], 2),
-            )  # fmt: skip
+        table.add_row(
+            row["policy"], _share(row["valid_rate"]), _with_interval(best_of_k_point(row)), number(row["mean_score"]),
+            number(row["best_score"]), number(row["mean_duration_s"], 2),
+        )  # fmt: skip
     table.caption_justify = "left"
     table.caption = f"best of {K}: the mean over all sets of {K} with a valid program, and its 95% interval"
     if chosen_by_validation(rows):

@@ -186,7 +186,7 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
 
 def best_of_k_point(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The best of [`K`] programs of a run; `None` if it has fewer."""
-    return next((point for point in row.get("best_of_k", ()) if point["k"] == K), None)
+    return next((point for point in row["best_of_k"] if point["k"] == K), None)
 
 
 def average_relative_improvement(
