@@ -32,7 +32,6 @@ from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.execution.program import parse_program, split_lines
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, insert_prints, verify
-from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.starter.build import train_tokenizer
 
@@ -89,9 +88,9 @@ def throughput(programs: list[str]) -> dict:
     for _ in range(ROUNDS):
         seconds = 0.0
         for source in programs:
-            steps, reports = find_steps(parse_program(source)), find_reports(parse_program(source))
+            steps = find_steps(parse_program(source))
             started = time.process_time()
-            verify(source, insert_prints(source, steps, NONCE, reports).source, NONCE)
+            verify(source, insert_prints(source, steps, NONCE).source, NONCE)
             seconds += time.process_time() - started
         bare.append(len(programs) / seconds)
         started = time.process_time()

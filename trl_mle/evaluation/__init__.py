@@ -5,7 +5,6 @@ from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
 from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.sampling import Summary, best_program, count_executed, sample_programs, summarize
-from trl_mle.evaluation.self_improvement import validation_score
 
 
 __all__ = [
@@ -24,5 +23,4 @@ __all__ = [
     "load_policy",
     "sample_programs",
     "summarize",
-    "validation_score",
 ]

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from operator import itemgetter
 from typing import Any
 
 from trl_mle.competitions import Competition
@@ -18,7 +17,6 @@ from trl_mle.evaluation.sampling import (
     score_of,
     summarize,
 )
-from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.rewards import Evaluation
 
 
@@ -61,13 +59,6 @@ def _scores(competition: Competition, known: Sequence[Evaluation], chosen_by: Ch
     """Figures that depend on how programs are chosen."""
     higher = competition.higher_is_better
     summary = summarize(known, higher, chosen_by)
-    reporting = [
-        (value, score)
-        for evaluation in known
-        if (value := validation_score(evaluation, competition)) is not None
-        and (score := reported_score(evaluation, chosen_by)) is not None
-    ]
-    chosen = (max if higher else min)(reporting, key=itemgetter(0))[1] if reporting else None
     scores = [score_of(evaluation, chosen_by) for evaluation in known]
     # Without held-out rows, the two scores are the same
     reported = [reported_score(evaluation, chosen_by) for evaluation in known] if chosen_by != "test" else None
@@ -77,7 +68,6 @@ def _scores(competition: Competition, known: Sequence[Evaluation], chosen_by: Ch
         "mean_score": summary.mean_score,
         "best_score": summary.best_score,
         "best_of_k": [asdict(point) for point in curve],
-        "by_validation": {"score": chosen, "num_reporting": len(reporting)},
     }
 
 
