@@ -53,13 +53,13 @@ class EvaluationArguments(ExecutorArguments):
     """Samples programs from policies, executes and grades them, and compares the policies. Run it again to resume."""
 
     competitions: list[str] = field(metadata={"help": "Ids, folders, ranges or lists of the competitions."})
+    output_dir: str = field(metadata={"help": "Folder for the results. Existing results are reused."})
     policies: list[str] = field(
         metadata={
             "help": "Policies that write the programs: folders or Hub ids of models or LoRA adapters, or URLs of "
             "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
         },
     )
-    output_dir: str = field(metadata={"help": "Folder for the results. Existing results are reused."})
     names: list[str] = field(
         default_factory=list, metadata={"help": "A name for each policy, in this order, for the tables."}
     )
