@@ -13,7 +13,6 @@ from support.subprocess_executor import SubprocessExecutor
 from trl_mle import execution
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate as evaluating
-from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.execution import Limits
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.execution.program import REQUIRED
@@ -58,7 +57,6 @@ def test_it_trains(solution_model, tmp_path, config):
         results = ResultStore(tmp_path / "results.sqlite")
         reward = MLEReward(["wine"], executor, show_progress=False, results=results)
         trainer = MLEGRPOTrainer(solution_model.path, reward, args, competitions=["wine"])
-        trainer.add_callback(BestOfNCallback(trainer, reward, num_samples=2, every=2))
         trainer.train()
         assert executor.count >= 2  # a completion may be empty, or a repeat
     last = [entry for entry in trainer.state.log_history if "reward" in entry][-1]
@@ -79,11 +77,10 @@ def test_it_evaluates(tmp_path, monkeypatch):
         str(tmp_path / "out"),
         ["scripted"],
         num_samples=2,
-        improve=True,
         executor="support.subprocess_executor.SubprocessExecutor",
     )
     evaluating.run(args)
-    assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 4, True)
+    assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 2, True)
     assert (tmp_path / "out" / "results.json").exists()
     assert policy.prompts[0] == scratch_prompt(load_competition("wine"), SubprocessExecutor.limits, begin_program=True)
 

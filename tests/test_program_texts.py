@@ -12,12 +12,9 @@ from support.hostile_texts import HOSTILE
 from support.scripted_model import ScriptedModel
 
 import trl_mle
-from trl_mle.competitions import Score, load_competition
-from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.execution.program import MAX_DEPTH, MAX_LENGTH, MAX_NODES, ProgramError, parse_program
 from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter
 from trl_mle.prompts import extract_code, given_program
-from trl_mle.rewards import Evaluation
 from trl_mle.solutions import syntax_tree_id
 
 
@@ -85,8 +82,6 @@ def look(source):
         extract_code(text)
         given_program(text)
     syntax_tree_id(source)
-    reported = Evaluation(1.0, score=Score(0.5, True), source=source, reports=[("auc", "0.5")])
-    validation_score(reported, load_competition("wine"))
     lines = source.splitlines()[:20]
     quotes = "\n".join(f"{name}: {line}" for name in ("train_data", "predictions") for line in lines)
     marked = source.replace("\n", "\nprint('milestone: train_data')\n", 1)

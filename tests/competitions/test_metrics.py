@@ -293,42 +293,6 @@ def test_what_cannot_be_scored(name, truth, predictions, message):
         score(name, _column(*truth), _column(*predictions))
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_programs_name_it_as_we_do(name):
-    assert re.search(METRICS[name].names, name.replace(".", "_"), re.IGNORECASE)
-
-
-@pytest.mark.parametrize(
-    ("name", "named", "is_one"),
-    [
-        ("f1", "score f1_score", True),
-        ("f1", "score f1_score macro", False),
-        ("f1", "macro_f1", False),
-        ("f1_macro", "score f1_score macro", True),
-        ("f1_weighted", "s cross_val_score f1_weighted", True),
-        ("accuracy", "top_3_accuracy", False),
-        ("accuracy", "s balanced_accuracy_score", False),
-        ("balanced_accuracy", "s balanced_accuracy_score", True),
-        ("mae", "s mean_absolute_error", True),
-        ("mae", "s cross_val_score neg_mean_absolute_error", False),
-        ("mape", "smape", False),
-        ("mae", "median_ae", False),
-        ("r2", "s r2_score", True),
-        ("r2", "year_2024 r_20", False),
-        ("pearson_correlation", "rho df.corr spearman", False),
-        ("pearson_correlation", "correct", False),
-        ("pearson_correlation", "c corrcoef", True),
-        ("spearman_correlation", "rho spearmanr", True),
-        ("average_precision", "ap average_precision_score", True),
-        ("roc_auc", "pr_auc", False),
-        ("mcc", "s matthews_corrcoef", True),
-        ("pinball_0.9", "loss mean_pinball_loss", True),
-    ],
-)
-def test_names_in_programs(name, named, is_one):
-    assert bool(re.search(METRICS[name].names, named, re.IGNORECASE)) is is_one
-
-
 def test_constant_guesses():
     """No other constant scores better, on these answers."""
     rng = np.random.RandomState(0)
@@ -349,10 +313,9 @@ def test_constant_guesses():
 
 def test_find_metric():
     assert find_metric("rmse") is METRICS["rmse"]
-    assert find_metric("math.dist", higher_is_better=True) == Metric(math.dist, True, names="dist")
+    assert find_metric("math.dist", higher_is_better=True) == Metric(math.dist, True)
     own = find_metric("sklearn.metrics.log_loss", higher_is_better=False, takes="probabilities")
-    assert (own.score, own.names) == (sklearn.metrics.log_loss, METRICS["log_loss"].names)
-    assert own.takes is Takes.PROBABILITIES
+    assert (own.score, own.takes) == (sklearn.metrics.log_loss, Takes.PROBABILITIES)
 
 
 FORTUNE = """

@@ -106,10 +106,3 @@ def test_whatever_a_program_really_prints_counts(block, random):
         exec(source, names)
     program = InstrumentedProgram(source, "", PLACED, NONCE)
     assert program.reached("\n".join(printed)) == {text.split()[-1] for text in printed}
-
-
-def test_reports_count_as_often_as_they_were_placed():
-    source = f'try: print("{NONCE} report: auc = %.80s" % (auc,), flush=True)\nexcept BaseException: "{NONCE}"\n'
-    program = InstrumentedProgram(source, "", (), NONCE)
-    forged = f"{NONCE} report: auc = 0.9{'9' * 200}\n" + f"{NONCE} report: auc = 1\n{NONCE} report: x = 1\n" * 1000
-    assert program.reports(forged) == [("auc", "0.9" + "9" * 77)]

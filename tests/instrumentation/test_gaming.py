@@ -180,19 +180,6 @@ sys.settrace(tracer)
 x = 1
 sys.settrace(None)
 """,
-    "is a value that a report prints": """
-class Value(float):
-    def __str__(self):
-        forge(repr(sys._getframe(1).f_code.co_consts))
-        return "0.5"
-from sklearn.metrics import accuracy_score as score
-def accuracy_score(*a):
-    return Value(0.5)
-import sklearn.metrics
-sklearn.metrics.accuracy_score = accuracy_score
-from sklearn.metrics import accuracy_score
-auc = accuracy_score([1], [1])
-""",
     "executes its own code again, in another process": """
 code = sys._getframe().f_code
 if os.fork() == 0:

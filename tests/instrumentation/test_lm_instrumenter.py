@@ -46,7 +46,7 @@ def test_prints_stand_where_the_model_says(mode, answer):
     program = LmInstrumenter(model, mode).instrument(SOURCE)
     assert program.milestones == MILESTONES
     verify(SOURCE, program.source, program.nonce)
-    lines = [line for line in program.source.splitlines() if "report:" not in line and "except" not in line]
+    lines = program.source.splitlines()
     for milestone, line in LINES.items():
         mark = next(i for i, text in enumerate(lines) if f"{program.nonce} milestone: {milestone}" in text)
         before = [text for text in lines[:mark] if program.nonce not in text]

@@ -17,11 +17,10 @@ from support.programs import PROGRAMS, UNTOUCHED
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
-from trl_mle.execution.program import parse_program, split_lines
+from trl_mle.execution.program import split_lines
 from trl_mle.instrumentation import MILESTONES, InstrumentedProgram, VerificationError, insert_prints, verify
-from trl_mle.instrumentation.milestones import marker_print, report_lines
+from trl_mle.instrumentation.milestones import marker_print
 from trl_mle.instrumentation.placements import parse_rewrite
-from trl_mle.instrumentation.reports import find_reports
 
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -83,18 +82,6 @@ def is_print(statement):
     )
 
 
-def is_report(statement):
-    """`try: print("<nonce> report: ...", flush=True)`, ignoring errors."""
-    if not isinstance(statement, ast.Try) or len(statement.body) != 1:
-        return False
-    match = re.fullmatch(
-        rf"try:\n    print\('{NONCE} report: ([A-Za-z_]\w*(\.shape)?) = %\.80s' % \(\1,\), flush=True\)\n"
-        rf"except BaseException:\n    '{NONCE}'",
-        ast.unparse(statement),
-    )
-    return match is not None
-
-
 def blocks(tree):
     values = [value for node in ast.walk(tree) for _, value in ast.iter_fields(node)]
     return [value for value in values if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
@@ -120,7 +107,7 @@ def same_program(original, changed):
         return False
     found = docstrings(tree)
     for block in blocks(tree):
-        block[:] = [statement for statement in block if not is_print(statement) and not is_report(statement)]
+        block[:] = [statement for statement in block if not is_print(statement)]
     return (found, ast.dump(tree)) == facts(original)
 
 
@@ -170,7 +157,7 @@ def test_honest_rewrites_are_accepted():
         placements = parse_rewrite(source, rewritten)
         written = Counter(re.findall(r"milestone: +([a-z_]+)", rewritten))
         assert Counter(milestone for _, milestone in placements) <= written, name
-        final = insert_prints(source, placements, NONCE, find_reports(parse_program(source)))
+        final = insert_prints(source, placements, NONCE)
         assert same_program(source, final.source), name
         if not takes_over_print(source):
             verify(source, final.source, NONCE)
@@ -579,10 +566,6 @@ def marker(milestone="imports"):
     return marker_print(NONCE, milestone)
 
 
-def report(value):
-    return "\n".join(report_lines(NONCE, value))
-
-
 OWN_LINES = [
     marker(),
     f"{marker()}; import os",
@@ -636,24 +619,6 @@ OWN_LINES = [
     f'print("{NONCE} milestone: imports", file=open("x", "w"), flush=True)',
     f'pprint("{NONCE} milestone: imports", flush=True)',
     f'print ("{NONCE} milestone: imports", flush=True)',
-    report("x"),
-    report("x.shape"),
-    report("x.y"),
-    report("x.shape()"),
-    report("x.shape.y"),
-    report("f()"),
-    report("x[0]"),
-    report("x, exit()"),
-    report("(x := 1)"),
-    report("x").replace("BaseException", "Exception"),
-    report("x").replace(f'"{NONCE}"', f'exit("{NONCE}")'),
-    report("x").split("\n")[0],
-    report("x").split("\n")[1],
-    report("x") + f"\nelse: x = '{NONCE}'",
-    report("x") + f"\nfinally: exit('{NONCE}')",
-    report("x").replace("\n", f"\nexcept OSError: exit('{NONCE}')\n"),
-    report("x").replace("%.80s", "%.81s"),
-    report("x").replace("% (x,)", "% (y,)"),
 ]
 # Pairs of lines around lines of the program.
 AROUND = [
@@ -721,14 +686,14 @@ ENDINGS = [  # programs, and the exit codes with which they end
 
 
 def test_submission_and_exit_status_are_the_same():
-    """With a print after every line, and reports of all values that can be reported."""
+    """With a print after every line."""
     sample = RUNNABLE[::64]
     items = [(row["source"], load_competition(row["competition"])) for row in sample]
     items += [(source, items[0][1]) for source, _ in ENDINGS]
     marked = []
     for source, competition in items:
         places = [(line, MILESTONES[line % 7]) for line in range(1, len(split_lines(source)) + 1)]
-        program = insert_prints(source, places, NONCE, find_reports(parse_program(source)))
+        program = insert_prints(source, places, NONCE)
         try:
             verify(source, program.source, NONCE)
         except VerificationError:

@@ -65,22 +65,6 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "results.json").read_text() == written
 
 
-def test_a_tree_improves_anyway():
-    with pytest.raises(ValueError, match="--improve is for --policies: a tree improves its programs anyway"):
-        EvaluationArguments(tree_policies=["x"], competitions=["wine"], output_dir="out", improve=True)
-
-
-def test_improving_is_reported_by_the_score_that_chose(tiny_model, tmp_path, monkeypatch, capsys):
-    options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
-    options += ["--max_completion_length", "8", "--names", "random", "--improve", "true"]
-    evaluate(monkeypatch, "--policies", tiny_model, *options)
-    out = " ".join(capsys.readouterr().out.split())
-    assert all(f"improved, by {score} " in out for score in ("validation", "test"))
-    result = results(tmp_path / "out")["wine", "random"]
-    assert result["num_executed"] == result["improvement"]["num_executed"]
-    assert [row["chosen_by"] for row in result["improvement"]["kept"]] == ["validation", "test"]
-
-
 PROGRAM = """\
 ```python
 import shutil
@@ -108,30 +92,27 @@ def server():
 
 
 @pytest.mark.slow
-def test_an_endpoint_alone_and_in_a_tree_on_two_competitions(server, tmp_path, monkeypatch, capsys):
-    """One command evaluates both, and keeps the best submissions."""
+def test_an_endpoint_on_two_competitions(server, tmp_path, monkeypatch, capsys):
+    """One command evaluates both competitions, and keeps the best submissions."""
     names = ["spooky-author-identification", "random-acts-of-pizza"]
     for name in names:
         mirror = load_competition(f"mirror:{name}?rows=60").public_dir.parent
         shutil.copytree(mirror, tmp_path / "data" / name / "prepared")
     evaluate(
-        monkeypatch, "--policies", server.url, "--tree_policies", server.url, "--names", "alone", "tree",
+        monkeypatch, "--policies", server.url, "--names", "alone",
         "--competitions", *names, "--data_dir", tmp_path / "data", "--output_dir", tmp_path / "out",
         "--num_samples", 2,
     )  # fmt: skip
     found = results(tmp_path / "out")
-    assert list(found) == [(name, policy) for policy in ("alone", "tree") for name in names]
-    for (name, policy), row in found.items():
+    assert list(found) == [(name, "alone") for name in names]
+    for (name, _), row in found.items():
         assert (row["num_samples"], row["num_valid"], row["num_untrained"]) == (2, 2, 2)
         assert row["cost"]["completion_tokens"] == 80
         assert row["at_equal_programs"] == {"num_executed": 2, "best_score": row["best_score"]}
-        assert row["independent"] == (policy == "alone")
-        assert bool(row["best_of_k"]) == (policy == "alone")
-        path = tmp_path / "out" / "best_solutions" / policy / name / "submission.csv"
+        assert [point["k"] for point in row["best_of_k"]] == [1, 2]
+        path = tmp_path / "out" / "best_solutions" / "alone" / name / "submission.csv"
         assert load_competition(name, tmp_path / "data").grade(path).value == row["best_score"]
-    assert len(server.requests) == 8
-    steps = [json.loads(line)["step"] for line in (tmp_path / "out" / "tree.jsonl").read_text().splitlines()]
-    assert steps == ["draft"] * 4
+    assert len(server.requests) == 4
     assert "medal" in (tmp_path / "out" / "results.md").read_text()
     out = capsys.readouterr().out
     assert [out.count(f"{name}, ") for name in names] == [1, 1]
@@ -212,7 +193,6 @@ def test_another_table_of_the_same_name_is_not_reported_with_the_results_of_the_
         ),
         (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
         (["--policies", "x", "y", "x"], "--policies has x twice: name it once"),
-        (["--tree_policies", "x", "x"], "--tree_policies has x twice: name it once"),
         (["--names", "."], "--names: '.' is not a valid file name"),
         (["--names", ""], "--names: '' is not a valid file name"),
         (["--policies", "no/such/model"], "there is no folder no/such/model"),
@@ -242,7 +222,6 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     [
         ("num_samples", 0, "at least 1, got 0"),
         ("batch_size", 0, "at least 1, got 0"),
-        ("max_prompt_length", 0, "at least 1, got 0"),
         ("max_completion_length", 0, "at least 1, got 0"),
         ("program_memory_mb", -1, "at least 1, got -1"),
         ("max_parallel_programs", 0, "at least 1, got 0"),
@@ -281,7 +260,7 @@ def test_what_became_worse_is_named_beside_what_became_better():
     assert difference(before, none)[0].startswith("none is not better in: valid 19% → 0%, best of 8 1.085 → -")
     rising = [row(name, 0.5, score, score, score, higher_is_better=True) for name, score in (("a", 0.6), ("b", 0.7))]
     assert difference(*rising)[0].startswith("b is better in: best of 8 0.600 → 0.700")
-    assert "best of 8" not in " ".join(difference(before, after | {"best_of_k": []}))  # a tree's is unknown, not worse
+    assert "best of 8" not in " ".join(difference(before, after | {"best_of_k": []}))  # unknown, not worse
 
 
 def test_the_best_program_may_come_from_training(tmp_path):

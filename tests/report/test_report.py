@@ -167,7 +167,7 @@ def test_a_real_log_is_read(tmp_path):
 
 CHARTS = [
     "score_by_programs-wine", "score_by_time-wine", "reward", "valid_rate", "milestones", "durations", "timeline",
-    "outcomes", "prompts", "best_of_n",
+    "outcomes", "prompts",
 ]  # fmt: skip
 
 

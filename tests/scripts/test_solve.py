@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
-from trl_mle.competitions import Competition, Score, load_competition, own
+from trl_mle.competitions import Competition, CompetitionError, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.submission_search import average
@@ -23,10 +23,8 @@ from trl_mle.showing import PlainConsole
 
 PROGRAM = """\
 import pandas as pd
-from sklearn.metrics import root_mean_squared_error
 train, sub = pd.read_csv("input/train.csv"), pd.read_csv("input/sample_submission.csv")
 mean = train["progression"].mean()
-rmse = root_mean_squared_error([0.0], [{rmse}])
 sub["progression"] = mean + {shift}
 sub.to_csv("submission.csv", index=False)
 """
@@ -36,21 +34,22 @@ pd.read_csv("input/sample_submission.csv").to_csv("submission.csv", index=False)
 """
 
 
+SHIFT = re.compile(r"mean \+ ([\d.]+)")
+
+
+def program(shift):
+    return fenced(PROGRAM.format(shift=shift))
+
+
 def answer(prompt, seed):
     """
-    From scratch, in turn: no program, a failing one, a good one that reports nothing, and bad ones that report how bad
-    they are. An improvement reports half the error that it was shown, and is half as far from the mean.
+    From scratch, in turn: no program, a failing one, and ones that are far from the mean. An improvement is half as far as
+    what it was shown.
     """
-    shown = re.search(r"^rmse = .*\[([\d.]+)\]\)$", prompt, re.MULTILINE)
+    shown = SHIFT.search(prompt)
     if shown is not None:
-        return fenced(PROGRAM.format(rmse=float(shown[1]) / 2, shift=float(shown[1]) / 2))
-    return [
-        "no program",
-        fenced("1 / 0"),
-        fenced(PROGRAM.replace("rmse = root_mean_squared_error([0.0], [{rmse}])\n", "").format(shift=0)),
-        fenced(PROGRAM.format(rmse=4.0, shift=4.0)),
-        fenced(PROGRAM.format(rmse=2.0, shift=2.0)),
-    ][seed % 5]
+        return program(float(shown[1]) / 2)
+    return ["no program", fenced("1 / 0"), program(80.0), program(60.0), program(40.0)][seed % 5]
 
 
 @pytest.fixture
@@ -78,12 +77,11 @@ def shift_of(submission):
     return pd.read_csv(submission)["progression"].mean() - mean
 
 
-def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
+def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tmp_path, capsys):
     submission = solve(asked())
     assert submission.resolve() == tmp_path / "solved" / "diabetes" / "submission.csv"
     # 12 programs: after the first batches, half of them improve or repair others
     assert len(scripted.prompts) == 12
-    assert all("Hold out a part of the training data" in prompt[0]["content"] for prompt in scripted.prompts)
     solved = submission.parent
     lines = (solved / "completions" / "programs.jsonl").read_text().splitlines()[1:]
     written = sorted(map(json.loads, lines), key=lambda row: row["index"])
@@ -95,19 +93,20 @@ def test_it_is_chosen_by_what_it_says_of_itself(scripted, tmp_path, capsys):
     assert "scratch" not in improving
     repairs = [prompt for prompt in scripted.prompts if "Here is a program that failed:" in prompt[0]["content"]]
     assert len(repairs) == steps.count("debug")
-    # The best program reports nothing; of the others, it is the one that reports the least error
-    reported = re.findall(r"\[0\.0\], \[([\d.]+)\]", (solved / "programs.jsonl").read_text())
-    assert shift_of(submission) == pytest.approx(min(map(float, reported)), abs=1e-6)
+    rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
+    best = min(row["score"]["value"] for row in rows if row["score"] is not None)
+    score = load_competition("diabetes", holdout=0.5).grade(submission)
+    assert score.value == best
     said = capsys.readouterr()
-    assert "submission" in said.out
-    assert "by their self-reported scores" in said.out
-    assert "not used to choose" in said.out
+    words = " ".join(said.out.split())
+    assert f"the best of them, by their scores on half of the hidden rows {best:.5g}" in words
+    assert f"held out {score.held_out:.5g}, on the other half" in words
     assert " left  6 programs" in said.err
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
 
 def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
-    """The best program on held-out rows wins, whatever programs report, and finally runs with all labels."""
+    """The best program on the hidden rows finally runs with all labels."""
     diabetes = load_competition("diabetes").public_dir
     table = pd.read_csv(diabetes / "train.csv")
     table.to_csv("patients.csv", index=False)
@@ -117,12 +116,25 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
     submission = solve(asked(competition="./patients"))
     predicted = pd.read_csv(submission)
     assert list(predicted["id"]) == list(pd.read_csv("unknown.csv")["id"])
-    assert np.allclose(predicted["progression"], table["progression"].mean())  # the mean of all rows, without a shift
+    shift = float(SHIFT.search((submission.parent / "solution.py").read_text())[1])
+    assert np.allclose(predicted["progression"], table["progression"].mean() + shift)  # the mean of all rows
     said = capsys.readouterr()
-    assert "by their scores on held-out rows" in " ".join(said.out.split())
-    assert "best on held-out rows: rmse" in said.err
-    assert "hidden" not in said.out
+    assert "by their scores on the hidden rows" in " ".join(said.out.split())
+    assert "best: rmse" in said.err
+    assert "held out" not in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
+
+
+def test_where_no_rows_can_be_held_out_it_says_so(scripted, monkeypatch, capsys):
+    def refused(competition):
+        if competition.holdout:
+            raise CompetitionError("it is graded on all rows")
+
+    monkeypatch.setattr(Competition, "check_answers", refused)
+    scripted.answer = lambda prompt, seed: program(1.0)
+    score = load_competition("diabetes").grade(solve(asked(budget="9s")))
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"by their scores on the hidden rows {score.value:.5g} the rows that it was chosen on" in said
 
 
 def test_nothing_of_ones_own_is_overwritten(scripted, tmp_path):
@@ -162,8 +174,8 @@ def test_a_program_that_fails_in_the_end_is_passed_over(scripted, tmp_path, caps
     pd.read_csv(public / "test.csv").head(9).to_csv("unknown.csv", index=False)
     test = tmp_path / "unknown.csv"
     own.new_competition(tmp_path / "patients.csv", ["progression"], "rmse", tmp_path / "patients", test=test)
-    picky = PROGRAM.replace("rmse =", "assert len(sub) > 9\nrmse =", 1).format(rmse=1.0, shift=0)
-    plain = PROGRAM.format(rmse=1.0, shift=30)
+    picky = PROGRAM.replace("mean =", "assert len(sub) > 9\nmean =").format(shift=0)
+    plain = PROGRAM.format(shift=30)
     scripted.answer = lambda prompt, seed: fenced([picky, plain][seed % 2])
     assert "mean + 30" in (solve(asked(competition="./patients")).parent / "solution.py").read_text()
     said = capsys.readouterr()
@@ -212,7 +224,7 @@ def test_no_time_is_kept_back_for_programs_that_do_not_run_again(scripted, monke
         scripted, load_competition("diabetes"), Timed(), log, 64, 2048, Limits(), 0, 16, begin_program=False
     )
     console = PlainConsole(stderr=True)
-    found = submission_search.search([asked_of], 200.0, console, submission_search.held_out_score, keep=5)
+    found = submission_search.search([asked_of], 200.0, console, keep=5)
     assert len(found) > 16
 
 
@@ -235,7 +247,7 @@ def test_the_best_so_far_survives_an_interruption(scripted, monkeypatch, tmp_pat
 
 def test_a_program_that_hangs_in_the_end_is_ended(scripted, monkeypatch, tmp_path, capsys):
     """The best so far remains, and the next one does not take more time than there is."""
-    scripted.answer = lambda prompt, seed: fenced(PROGRAM.format(rmse=9.0 - seed, shift=0))
+    scripted.answer = lambda prompt, seed: program(90.0 - 10 * seed)
     execute, late, ticks = submission_search._executed, [], count(30)
 
     def hangs(source, competition, executor, time_is_up):
@@ -250,7 +262,7 @@ def test_a_program_that_hangs_in_the_end_is_ended(scripted, monkeypatch, tmp_pat
     submission = solve(asked(budget="34s", program_timeout_s=900.0))
     assert time.monotonic() - began < 300
     assert len(late) == 2
-    assert "8.0" in (submission.parent / "solution.py").read_text()
+    assert "80.0" in (submission.parent / "solution.py").read_text()
     assert "is skipped: when run again, the time was up" in capsys.readouterr().err
 
 
@@ -281,7 +293,7 @@ def test_going_on_does_not_go_back(scripted, monkeypatch, tmp_path, capsys):
 
 def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, monkeypatch, capsys):
     """A few are tried after each batch, and none when the time is up, except for the first."""
-    scripted.answer = lambda prompt, seed: fenced(PROGRAM.format(rmse=seed + 1.0, shift=0))
+    scripted.answer = lambda prompt, seed: program(seed + 1.0)
     again = []
 
     def late(source, *rest):
@@ -308,9 +320,8 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
     down = {0, 7}
 
     def answer(prompt, seed):
-        shown = re.search(r"^rmse = .*\[([\d.]+)\]\)$", prompt, re.MULTILINE)
-        rmse = seed + 10.0 if shown is None else float(shown[1]) / 2
-        return None if seed in down else fenced(PROGRAM.format(rmse=rmse, shift=0))
+        shown = SHIFT.search(prompt)
+        return None if seed in down else program(seed + 10.0 if shown is None else float(shown[1]) / 2)
 
     scripted.answer = answer
     for _ in range(2):
@@ -325,10 +336,10 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
     assert "12 in 00:59, 12 of them valid" in capsys.readouterr().out
     rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
     assert sorted(row["index"] for row in rows) == list(range(12))
-    rmse = {row["index"]: float(re.search(r"\[([\d.]+)\]\)", row["source"])[1]) for row in rows}
+    shift = {row["index"]: float(SHIFT.search(row["source"])[1]) for row in rows}
     improved = [row for row in rows if row["parent"] is not None]
     assert len(improved) >= 4
-    assert all(rmse[row["index"]] == rmse[row["parent"]] / 2 for row in improved)
+    assert all(shift[row["index"]] == shift[row["parent"]] / 2 for row in improved)
 
 
 def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
@@ -337,7 +348,7 @@ def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
     with pytest.raises(NoAnswerError, match="has not answered 2 of 2 prompts"):
         solve(asked())
     assert "best so far" not in capsys.readouterr().err
-    scripted.answer = lambda prompt, seed: None if seed > 1 else fenced(PROGRAM.format(rmse=1.0, shift=0))
+    scripted.answer = lambda prompt, seed: None if seed > 1 else program(1.0)
     with pytest.raises(NoAnswerError, match=r"the last error was: 429 at \d$"):
         solve(asked(batch_size=8))
     assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
@@ -346,7 +357,7 @@ def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
 
 def test_it_resumes_past_a_whole_batch_without_an_answer(scripted, capsys):
     """One prompt of each of two batches of 2 is refused, always, and these are next to each other."""
-    scripted.answer = lambda prompt, seed: None if seed in (1, 2) else fenced(PROGRAM.format(rmse=1.0, shift=0))
+    scripted.answer = lambda prompt, seed: None if seed in (1, 2) else program(1.0)
     for budget in ("31s", "31s", "1s"):
         solve(asked(batch_size=2, budget=budget))
         assert "6 in 00:29, 6 of them valid" in capsys.readouterr().out
@@ -355,7 +366,7 @@ def test_it_resumes_past_a_whole_batch_without_an_answer(scripted, capsys):
 
 def test_a_last_prompt_without_an_answer(scripted):
     """When there is time for one more program, the search ends as if the time were up."""
-    scripted.answer = lambda prompt, seed: None if seed > 2 else fenced(PROGRAM.format(rmse=1.0, shift=0))
+    scripted.answer = lambda prompt, seed: None if seed > 2 else program(1.0)
     assert solve(asked(budget="21s")).is_file()
 
 
@@ -387,7 +398,7 @@ def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered)
 
     def answer(prompt, seed):
         if seed < answered:
-            return fenced(PROGRAM.format(rmse=1.0, shift=0))
+            return program(1.0)
         clock[0] = 63.0
 
     scripted.answer = answer

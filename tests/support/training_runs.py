@@ -95,8 +95,6 @@ def make_run(
             seconds = {"training": 4.0, "sync": 0.5, "generation_wait": 1.0, "wait": 2.0 * rng.random()}
             seconds |= {"generation": 5.0 + rng.random(), "execution": 6.0 - 3 * skill}
             metrics |= {f"mle/async/{name}_s": value for name, value in seconds.items()}
-        if step % 5 == 0:
-            metrics["mle/eval/best_of_n"] = 0.5 + 0.4 * skill
         history.append(metrics)
     if finished:
         checkpoint = folder / f"checkpoint-{steps}"

@@ -159,7 +159,7 @@ def load_bench(competition_id: str, data_dir: Path) -> BenchCompetition:
         answers=Path(facts["answers"]),
         target_columns=tuple(columns[1:]),
         id_column=columns[0],
-        custom_metric=Metric(_not_here, facts["higher_is_better"], names=re.escape(metric).replace(r"\-", "[-_ ]?")),
+        custom_metric=Metric(_not_here, facts["higher_is_better"]),
     )
 
 

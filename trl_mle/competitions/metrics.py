@@ -3,7 +3,6 @@ The metrics. Each takes answers and predictions as tables with the same rows and
 answers are texts. It rejects predictions that it cannot score with a `ValueError` that explains why.
 """
 
-import re
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
@@ -51,8 +50,8 @@ _DEFAULTS: dict[Takes, tuple[Guess, Average]] = {
 
 class Metric(NamedTuple):
     """
-    The facts about a metric, for graders, prompts, `trl-mle new` and the analysis of programs. `score` is a function of the
-    answers and the predictions; it raises a `ValueError` that explains why it cannot score predictions.
+    The facts about a metric, for graders, prompts and `trl-mle new`. `score` is a function of the answers and the predictions;
+    it raises a `ValueError` that explains why it cannot score predictions.
     """
 
     score: ScoreOfTables
@@ -62,8 +61,6 @@ class Metric(NamedTuple):
     # What makes predictions invalid, as a sentence for prompts, whatever the competition's description says: Kaggle's own
     # grader may have been more patient. Labels have a rule of their own, see `rule_for`
     rule: str = ""
-    # Its names in programs, as a regular expression: a variable, the function called or the `scoring` argument
-    names: str = ""
     # Its value on a part of the rows where it is undefined for predictions that it can score on all, see `Competition.grade`
     undefined: float | None = None
     # The best constant for a column of answers, or several values in turn if predictions must not be constant. Defaults to the
@@ -169,8 +166,7 @@ def _binary_log_loss(truth: np.ndarray, probabilities: np.ndarray) -> float:
 
 def top_k_accuracy(k: int) -> Metric:
     """The share of rows whose label is among the `k` likeliest, of which there must be more; the later of a tie counts first."""
-    score, names = partial(_top_k_accuracy, k), rf"top_?{k}(?!\d)|top_k_acc"
-    return Metric(score, higher_is_better=True, takes=Takes.PROBABILITIES, best=1.0, names=names)
+    return Metric(partial(_top_k_accuracy, k), higher_is_better=True, takes=Takes.PROBABILITIES, best=1.0)
 
 
 def _top_k_accuracy(k: int, y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
@@ -297,7 +293,6 @@ def pinball(quantile: float) -> Metric:
         partial(_of_one_column, partial(mean_pinball_loss, alpha=quantile)),
         higher_is_better=False,
         best=0.0,
-        names=r"pinball|quantile_loss",
         guess=partial(pd.Series.quantile, q=quantile),
     )
 
@@ -361,94 +356,78 @@ METRICS = {
         log_loss,
         takes=Takes.PROBABILITIES,
         rule="Predictions lie in [0, 1] and sum to 1 in each row.",
-        names=r"(?<!neg_)log_?loss",
     ),
     "binary_log_loss": _smaller(
         partial(_of_unit_interval, _binary_log_loss),
         takes=Takes.SCORES,
         rule="Predictions are probabilities of 1, in [0, 1].",
-        names=r"(?<!neg_)log_?loss",
         average="mean",
     ),
     "top_3_accuracy": top_k_accuracy(3),
     "top_5_accuracy": top_k_accuracy(5),
-    "roc_auc": _larger(roc_auc, takes=Takes.SCORES, rule="Predictions lie in [0, 1].", names=r"(?<!pr_)auc"),
-    "mean_columnwise_roc_auc": _larger(partial(_columnwise, _area), takes=Takes.SCORES, names=r"(?<!pr_)auc"),
+    "roc_auc": _larger(roc_auc, takes=Takes.SCORES, rule="Predictions lie in [0, 1]."),
+    "mean_columnwise_roc_auc": _larger(partial(_columnwise, _area), takes=Takes.SCORES),
     "average_precision": _larger(
         partial(_of_one_column, partial(_of_both_classes, average_precision_score)),
         takes=Takes.SCORES,
-        names=r"average_precision|pr_?auc|auprc|(?<![a-z])ap(?![a-z])",
     ),
     "accuracy": _larger(
         partial(_of_labels, lambda hits, true, predicted: hits.sum() / true.sum()),
         takes=Takes.LABELS,
-        names=r"(?<![a-z])(?<!balanced_)(?<!top_\w_)acc(uracy)?(?![a-z])",
     ),
     "balanced_accuracy": _larger(
         partial(_of_labels, lambda hits, true, predicted: (hits[true > 0] / true[true > 0]).mean()),
         takes=Takes.LABELS,
-        names=r"balanced_acc|(?<![a-z])bacc?(?![a-z])",
     ),
     "f1": _larger(
         partial(_of_one_column, _binary_f1),
         takes=Takes.ZEROS_AND_ONES,
         rule="Predictions are 0 or 1.",
-        names=r"^(?!.*(macro|micro|weighted)).*(?<![a-z])f1",
         guess=lambda answers: 1,
     ),
     "f1_macro": _larger(
         partial(_of_labels, lambda hits, true, predicted: _f1(hits, true, predicted).mean()),
         takes=Takes.LABELS,
-        names=r"f1.*macro|macro.*f1",
     ),
     "f1_weighted": _larger(
         partial(_of_labels, lambda hits, true, predicted: np.average(_f1(hits, true, predicted), weights=true)),
         takes=Takes.LABELS,
-        names=r"f1.*weighted|weighted.*f1",
     ),
-    "mcc": _larger(partial(_of_labels, _mcc), takes=Takes.LABELS, names=r"(?<![a-z])mcc(?![a-z])|matthews"),
-    "quadratic_weighted_kappa": _larger(quadratic_weighted_kappa, takes=Takes.LABELS, names=r"kappa|qwk"),
-    "word_level_jaccard": _larger(
-        word_level_jaccard, takes=Takes.TEXTS, rule="Predictions are texts.", names=r"jaccard"
-    ),
-    "rmse": _smaller(partial(_of_one_column, root_mean_squared_error), names=r"rmse|(?<!neg_)root_mean_squared_error"),
+    "mcc": _larger(partial(_of_labels, _mcc), takes=Takes.LABELS),
+    "quadratic_weighted_kappa": _larger(quadratic_weighted_kappa, takes=Takes.LABELS),
+    "word_level_jaccard": _larger(word_level_jaccard, takes=Takes.TEXTS, rule="Predictions are texts."),
+    "rmse": _smaller(partial(_of_one_column, root_mean_squared_error)),
     "rmsle": _smaller(
         partial(_of_one_column, _rmsle),
         rule="Predictions are greater than -1.",
-        names=r"rmsle|(?<!neg_)root_mean_squared_log_error",
         guess=lambda answers: np.expm1(np.log1p(answers).mean()),
     ),
     "mae": _smaller(
         partial(_of_one_column, mean_absolute_error),
-        names=r"(?<![a-z])mae(?![a-z])|(?<!neg_)mean_absolute_error",
         guess=pd.Series.median,
     ),
     "median_absolute_error": _smaller(
         partial(_of_one_column, median_absolute_error),
-        names=r"(?<![a-z])med_?ae(?![a-z])|(?<!neg_)median_absolute_error",
         guess=pd.Series.median,
     ),
     "mape": _smaller(
         partial(_of_one_column, _mape),
-        names=r"(?<![a-z])mape(?![a-z])|(?<!neg_)mean_absolute_percentage_error",
         guess=pd.Series.median,
     ),
-    "smape": _smaller(partial(_of_one_column, _smape), names=r"smape|symmetric_mean_absolute", guess=pd.Series.median),
-    "r2": _larger(partial(_of_one_column, _r2), names=r"(?<![a-z])r_?2(?!\d)|r_squared"),
+    "smape": _smaller(partial(_of_one_column, _smape), guess=pd.Series.median),
+    "r2": _larger(partial(_of_one_column, _r2)),
     "pinball_0.1": pinball(0.1),
     "pinball_0.5": pinball(0.5),
     "pinball_0.9": pinball(0.9),
     "pearson_correlation": _larger(
         partial(_of_one_column, _correlation),
         rule="Predictions must not be all the same.",
-        names=r"^(?!.*(spearman|rank)).*(pearson|corr(?!e))",
         undefined=0.0,  # constant predictions carry no information about those rows
         guess=_two_quantiles,
     ),
     "spearman_correlation": _larger(
         partial(_of_one_column, lambda truth, values: _correlation(rankdata(truth), rankdata(values))),
         rule="Predictions must not be all the same.",
-        names=r"spearman|rank_?corr",
         undefined=0.0,
         guess=_two_quantiles,
         average="rank",
@@ -480,6 +459,4 @@ def find_metric(name: str, higher_is_better: bool | None = None, takes: str | No
         raise ValueError(f"the metric {name!r} needs higher_is_better, true or false, because it is a function")
     if takes is not None and takes not in [*Takes]:
         raise ValueError(f"takes must be one of {', '.join(Takes)}, got {takes!r}")
-    namesake = METRICS.get(attribute)
-    names = namesake.names if namesake is not None else re.escape(attribute)
-    return Metric(found, higher_is_better, Takes(takes or Takes.NUMBERS), names=names)
+    return Metric(found, higher_is_better, Takes(takes or Takes.NUMBERS))

@@ -5,20 +5,12 @@ from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
 from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.sampling import Summary, best_program, count_executed, sample_programs, summarize
-from trl_mle.evaluation.self_improvement import (
-    Improvement,
-    improve_each,
-    summarize_improvements,
-    validation_score,
-)
-from trl_mle.evaluation.tree_search import search_tree
 
 
 __all__ = [
     "BestOfK",
     "EndpointPolicy",
     "Harness",
-    "Improvement",
     "NoAnswerError",
     "Policy",
     "Sample",
@@ -28,11 +20,7 @@ __all__ = [
     "best_of_k",
     "best_program",
     "count_executed",
-    "improve_each",
     "load_policy",
     "sample_programs",
-    "search_tree",
     "summarize",
-    "summarize_improvements",
-    "validation_score",
 ]

@@ -31,9 +31,7 @@ from trl_mle.evaluation.result_tables import (
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
-from trl_mle.evaluation.self_improvement import improve_each, summarize_improvements
 from trl_mle.evaluation.submission_search import failures
-from trl_mle.evaluation.tree_search import search_tree
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
@@ -44,7 +42,7 @@ from trl_mle.solutions import BestSolutions, open_results
 
 
 # Options that are counts
-COUNTS = ("num_samples", "batch_size", "max_prompt_length", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
+COUNTS = ("num_samples", "batch_size", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
 # Milestones on average. Training began with 2.2 where it led from no valid program to many: spooky-author-identification without
 # milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
 LEAST_REACHED = 1.0
@@ -57,14 +55,10 @@ class EvaluationArguments(ExecutorArguments):
     competitions: list[str] = field(metadata={"help": "Ids, folders, ranges or lists of the competitions."})
     output_dir: str = field(metadata={"help": "Folder for the results. Existing results are reused."})
     policies: list[str] = field(
-        default_factory=list,
         metadata={
-            "help": "Policies that sample independent programs: folders or Hub ids of models or LoRA adapters, or URLs of OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
+            "help": "Policies that write the programs: folders or Hub ids of models or LoRA adapters, or URLs of "
+            "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
         },
-    )
-    tree_policies: list[str] = field(
-        default_factory=list,
-        metadata={"help": "Policies that draft, repair and improve programs in a tree, as in AIDE."},
     )
     names: list[str] = field(
         default_factory=list, metadata={"help": "A name for each policy, in this order, for the tables."}
@@ -80,8 +74,6 @@ class EvaluationArguments(ExecutorArguments):
     num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
     seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from the seeds of training."})
     batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
-    improve: bool = field(default=False, metadata={"help": "Whether to also improve each valid program once."})
-    max_prompt_length: int = field(default=1024, metadata={"help": "Length limit of an improve prompt, in tokens."})
     max_completion_length: int | None = field(
         default=None,
         metadata={
@@ -105,20 +97,12 @@ class EvaluationArguments(ExecutorArguments):
     )
 
     def __post_init__(self) -> None:
-        if not self.policies + self.tree_policies:
-            raise ValueError("--policies: name at least one policy")
-        for name in ("competitions", "policies", "tree_policies"):
+        for name in ("competitions", "policies"):
             values = getattr(self, name)
             if twice := [value for i, value in enumerate(values) if value in values[:i]]:
                 raise ValueError(f"--{name} has {twice[0]} twice: name it once")
-        if self.improve and not self.policies:
-            raise ValueError("--improve is for --policies: a tree improves its programs anyway")
         if not self.names:
-            plain = [
-                name if name.strip("./") else Path(name).resolve().name for name in self.policies + self.tree_policies
-            ]
-            count = len(self.policies)
-            self.names = plain[:count] + [f"{name} (tree)" for name in plain[count:]]
+            self.names = [name if name.strip("./") else Path(name).resolve().name for name in self.policies]
         for name in COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -126,7 +110,7 @@ class EvaluationArguments(ExecutorArguments):
         if not 0 < self.program_timeout_s < math.inf:
             raise ValueError(f"--program_timeout_s must be positive and finite, got {self.program_timeout_s}")
         check_seed(self.seed)
-        count = len(self.policies) + len(self.tree_policies)
+        count = len(self.policies)
         if len(self.names) != count:
             raise ValueError(
                 f"--names: give one name for each policy, in the same order (names: {len(self.names)}, policies: {count})"
@@ -137,32 +121,16 @@ class EvaluationArguments(ExecutorArguments):
         if unfit := {"", ".", ".."} & files:
             raise ValueError(f"--names: {min(unfit)!r} is not a valid file name")
 
-    def settings(self, policy: Policy, tree: bool, begin_program: bool, ideas: Ideas) -> dict[str, Any]:
+    def settings(self, policy: Policy, begin_program: bool, ideas: Ideas) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
-        names = ("num_samples", "seed", "batch_size", "max_prompt_length", "max_completion_length", "holdout")
-        known = {"policy": policy.identity, "tree": tree, "begin_program": begin_program, "ideas": ideas.identity}
+        names = ("num_samples", "seed", "batch_size", "max_completion_length", "holdout")
+        known = {"policy": policy.identity, "begin_program": begin_program, "ideas": ideas.identity}
         return known | {name: getattr(self, name) for name in (*names, *OF_A_PROGRAM)}
 
 
 def file_name(name: str) -> str:
     """Turns a policy's name into a file name."""
     return re.sub(r"\s+", "-", re.sub(r"[/:#?]+", "--", name))
-
-
-def measure(
-    args: EvaluationArguments, name: str, harness: Harness, tree: bool
-) -> tuple[dict[str, Any], list[Evaluation]]:
-    """Evaluates one policy in one competition; returns its figures and its programs."""
-    competition, log = harness.competition, harness.log
-    if tree:
-        evaluations = [node.evaluation for node in search_tree(harness, args.num_samples)]
-        return figures(name, competition, evaluations, log, independent=False), evaluations
-    evaluations = sample_programs(harness, args.num_samples)
-    if not args.improve:
-        return figures(name, competition, evaluations, log), evaluations
-    improvements = improve_each(harness, evaluations)
-    row = figures(name, competition, evaluations, log) | {"improvement": summarize_improvements(improvements)}
-    return row, [*evaluations, *(item.improved for item in improvements if item.improved is not None)]
 
 
 def check_results(path: Path, names: Sequence[str], competitions: Sequence[str]) -> None:
@@ -185,16 +153,15 @@ def run(args: EvaluationArguments) -> None:
     output_dir = Path(args.output_dir)
     if output_dir.exists() and not output_dir.is_dir():
         raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
-    for policy_name in args.policies + args.tree_policies:
+    for policy_name in args.policies:
         check_policy(policy_name)  # refuses a wrong name before anything is written
-    length = args.max_completion_length or completion_length(args.policies + args.tree_policies)
+    length = args.max_completion_length or completion_length(args.policies)
     args = replace(args, max_completion_length=length)
     results = open_results(args.reuse_results, output_dir)
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
     logs: list[SampleLog] = []
     programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}
-    kinds = [False] * len(args.policies) + [True] * len(args.tree_policies)
     with executor, alone_in(output_dir):
         begun = any(output_dir.glob("*.jsonl")) or any(output_dir.glob("completions/*.jsonl"))
         check_results(output_dir / "results.json", args.names, [competition.id for competition in competitions])
@@ -202,12 +169,10 @@ def run(args: EvaluationArguments) -> None:
             executor.check(competition)
         limits = keep_packages(executor.limits, output_dir, begun_in=output_dir if begun else None)
         contents = {competition.id: content_digest(competition) for competition in competitions}
-        for name, policy_name, tree in zip(args.names, args.policies + args.tree_policies, kinds, strict=True):
+        for name, policy_name in zip(args.names, args.policies, strict=True):
             policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
             ideas = Ideas(ideas_of(policy_name, args.ideas), args.seed)
-            log = SampleLog(
-                output_dir / f"{file_name(name)}.jsonl", args.settings(policy, tree, begin, ideas), contents
-            )
+            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, begin, ideas), contents)
             best_solutions = output_dir / "best_solutions" / file_name(name)
             if best_solutions.exists() and not log.written:  # its log was removed
                 raise ValueError(
@@ -217,12 +182,11 @@ def run(args: EvaluationArguments) -> None:
                 competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions, results=results
             )
             for competition in competitions:
-                harness = Harness(
-                    policy, competition, reward, log, length, args.max_prompt_length, limits, args.seed, args.batch_size, begin,
-                    ideas,
+                harness = Harness(  # whose prompts show no program
+                    policy, competition, reward, log, length, 0, limits, args.seed, args.batch_size, begin, ideas,
                 )  # fmt: skip
-                row, evaluations = measure(args, name, harness, tree)
-                rows.append(row)
+                evaluations = sample_programs(harness, args.num_samples)
+                rows.append(figures(name, competition, evaluations, log))
                 logs.append(log)
                 programs[competition.id][name] = evaluations
             del policy, harness  # the next one may not fit into memory beside it
@@ -239,7 +203,7 @@ def introduction(args: EvaluationArguments) -> str:
     """The beginning of the Markdown results: what was evaluated, and how."""
     policies = "".join(
         f"- {for_markdown(name)}: {markdown_code(policy)}\n"
-        for name, policy in zip(args.names, args.policies + args.tree_policies, strict=True)
+        for name, policy in zip(args.names, args.policies, strict=True)
     )
     rows = f"{args.holdout:g} of the hidden rows held out" if args.holdout else "no rows held out"
     return (
@@ -257,7 +221,7 @@ def show(
     """Prints the tables, the best program of each competition, and where everything is."""
     console = PlainConsole()
     output_dir = Path(args.output_dir)
-    policies = dict(zip(args.names, args.policies + args.tree_policies, strict=True))
+    policies = dict(zip(args.names, args.policies, strict=True))
     files: list[tuple[str, Any]] = [("figures", output_dir / "results.json")]
     for competition in competitions:
         found = [row for row in rows if row["competition"] == competition.id]
@@ -321,7 +285,7 @@ def best_solutions(
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
-    """A row for each policy, with one for its improved programs kept by each score (docs/self_improvement.md)."""
+    """A row for each policy."""
     count = rows[0]["num_samples"]
     table = Table(
         title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}: {count} sampled programs"
@@ -329,13 +293,10 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
     for column in ("policy", "valid", f"best of\n{K}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
-        kept = row["improvement"]["kept"] if "improvement" in row else []
-        for result in (row, *kept):
-            name = row["policy"] if result is row else f"improved, by {result['chosen_by']}"
-            table.add_row(
-                name, _share(result["valid_rate"]), _with_interval(best_of_k_point(result)), number(result["mean_score"]),
-                number(result["best_score"]), number(result["mean_duration_s"], 2),
-            )  # fmt: skip
+        table.add_row(
+            row["policy"], _share(row["valid_rate"]), _with_interval(best_of_k_point(row)), number(row["mean_score"]),
+            number(row["best_score"]), number(row["mean_duration_s"], 2),
+        )  # fmt: skip
     table.caption_justify = "left"
     table.caption = f"best of {K}: the mean over all sets of {K} with a valid program, and its 95% interval"
     if chosen_by_validation(rows):
@@ -358,7 +319,7 @@ def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
     better: list[str] = []
     others: list[str] = []
     scores = []
-    if (before := best_of_k_point(first)) and (after := best_of_k_point(last)):  # a tree has none
+    if (before := best_of_k_point(first)) and (after := best_of_k_point(last)):
         scores.append((f"best of {K}", before["score"], after["score"]))
     scores.append(("mean of valid", first["mean_score"], last["mean_score"]))
     if first["num_samples"] != K:

@@ -39,7 +39,7 @@ K = 8  # of the best of k in tables: a hundred samples can show it
 # What the tables read of a row
 ROW_KEYS = {
     "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
-    "mean_score", "best_score", "mean_duration_s", "by_validation", "best_of_k", "medal", "medal_thresholds",
+    "mean_score", "best_score", "mean_duration_s", "best_of_k", "medal", "medal_thresholds",
     "human_rank", "cost", "at_equal_programs", "at_equal_time", "holdout", "chosen_by", "on_all_rows",
 }  # fmt: skip
 
@@ -185,8 +185,8 @@ def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
 
 
 def best_of_k_point(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The best of [`K`] programs of a run; `None` if it has fewer, or if they are not independent."""
-    return next((point for point in row.get("best_of_k", ()) if point["k"] == K), None)
+    """The best of [`K`] programs of a run; `None` if it has fewer."""
+    return next((point for point in row["best_of_k"] if point["k"] == K), None)
 
 
 def average_relative_improvement(
@@ -281,13 +281,12 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
-    lines = [["competition", "system", "valid rate", f"best of {K}", "mean score", "best score", "best by its own validation", "mean Δt (s)", "valid, never trained a model", "medals", "human rank"]]  # fmt: skip
+    lines = [["competition", "system", "valid rate", f"best of {K}", "mean score", "best score", "mean Δt (s)", "valid, never trained a model", "medals", "human rank"]]  # fmt: skip
     for (competition, system), runs in runs_of(rows).items():
 
         def mean(name: str, runs: Sequence[Mapping[str, Any]] = runs) -> str:
             return str(Cell([run[name] for run in runs]))
 
-        validated = [run["by_validation"] for run in runs]
         untrained = [run["num_untrained"] for run in runs if run["num_untrained"] is not None]
         medals = [run["medal"] or "none" for run in runs if run["medal_thresholds"]]
         lines.append(
@@ -297,8 +296,6 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 mean("valid_rate"),
                 str(Cell([point["score"] if point is not None else None for point in map(best_of_k_point, runs)])),
                 *map(mean, ("mean_score", "best_score")),
-                f"{Cell([found['score'] for found in validated])} "
-                f"({sum(found['num_reporting'] for found in validated)} report one)",
                 mean("mean_duration_s"),
                 f"{sum(untrained)} of {sum(run['num_valid'] for run in runs)}" if len(untrained) == len(runs) else "-",
                 ", ".join(medals) or "-",

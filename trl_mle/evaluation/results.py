@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from operator import itemgetter
 from typing import Any
 
 from trl_mle.competitions import Competition
@@ -18,7 +17,6 @@ from trl_mle.evaluation.sampling import (
     score_of,
     summarize,
 )
-from trl_mle.evaluation.self_improvement import validation_score
 from trl_mle.rewards import Evaluation
 
 
@@ -27,11 +25,10 @@ def figures(
     competition: Competition,
     evaluations: Sequence[Evaluation],
     log: SampleLog,
-    independent: bool = True,
 ) -> dict[str, Any]:
     """
     Computes the JSON-compatible figures of a policy's programs in a competition; docs/evaluation.md describes them. The log
-    has the programs' cost, including further rounds. Best of k is defined only for independent samples, not for a tree.
+    has the programs' cost, including further rounds.
     """
     higher = competition.higher_is_better
     known = judged(evaluations)
@@ -39,18 +36,17 @@ def figures(
     won = beaten = None
     if thresholds is not None and best is not None and (score := score_of(best, "test")) is not None:
         won, beaten = medal(score, thresholds, higher), human_rank(competition, score)
-    on_all_rows = _scores(competition, known, independent, "test")
+    on_all_rows = _scores(competition, known, "test")
     return {
         "policy": name,
         "competition": competition.id,
         "metric": competition.metric,
         "higher_is_better": higher,
         "holdout": competition.holdout,
-        "independent": independent,
         **summarize(known, higher).to_dict(),
         "num_failures_of_ours": len(evaluations) - len(known),
         "num_executed": count_executed(known),
-        **(_scores(competition, known, independent, "validation") if competition.holdout else on_all_rows),
+        **(_scores(competition, known, "validation") if competition.holdout else on_all_rows),
         "on_all_rows": on_all_rows if competition.holdout else {},
         "medal": won,
         "human_rank": beaten,
@@ -59,31 +55,19 @@ def figures(
     }
 
 
-def _scores(
-    competition: Competition, known: Sequence[Evaluation], independent: bool, chosen_by: ChosenBy
-) -> dict[str, Any]:
+def _scores(competition: Competition, known: Sequence[Evaluation], chosen_by: ChosenBy) -> dict[str, Any]:
     """Figures that depend on how programs are chosen."""
     higher = competition.higher_is_better
     summary = summarize(known, higher, chosen_by)
-    reporting = [
-        (value, score)
-        for evaluation in known
-        if (value := validation_score(evaluation, competition)) is not None
-        and (score := reported_score(evaluation, chosen_by)) is not None
-    ]
-    chosen = (max if higher else min)(reporting, key=itemgetter(0))[1] if reporting else None
-    curve = []
-    if independent:
-        scores = [score_of(evaluation, chosen_by) for evaluation in known]
-        # Without held-out rows, the two scores are the same
-        reported = [reported_score(evaluation, chosen_by) for evaluation in known] if chosen_by != "test" else None
-        curve = best_of_k(scores, powers_of_two(len(scores)), higher, reported=reported)
+    scores = [score_of(evaluation, chosen_by) for evaluation in known]
+    # Without held-out rows, the two scores are the same
+    reported = [reported_score(evaluation, chosen_by) for evaluation in known] if chosen_by != "test" else None
+    curve = best_of_k(scores, powers_of_two(len(scores)), higher, reported=reported)
     return {
         "chosen_by": chosen_by,
         "mean_score": summary.mean_score,
         "best_score": summary.best_score,
         "best_of_k": [asdict(point) for point in curve],
-        "by_validation": {"score": chosen, "num_reporting": len(reporting)},
     }
 
 

@@ -22,7 +22,7 @@ class Sample:
         competition (`str`):
             Id of the competition.
         round (`str`):
-            `"scratch"`, `"improve"` (of the sample from scratch with the same index) or `"tree"`.
+            `"scratch"`, `"improve"` (of the sample from scratch with the same index) or `"solve"`.
         index (`int`):
             Its number in the round, from 0.
     """
@@ -41,7 +41,7 @@ class Written:
     prompt_tokens: int
     started_s: float  # of its batch, in seconds of `SampleLog.now`
     sampling_s: float  # its share of its batch's sampling time
-    step: str  # kind of the prompt: "scratch", "improve", "draft" or "debug"
+    step: str  # kind of the prompt: "scratch", "improve" or "debug"
     parent: int | None = None  # index of the program shown in the prompt
 
 

@@ -1,4 +1,4 @@
-"""Finds one good submission: searches by a score that does not use the hidden answers, chooses, and averages."""
+"""Finds one good submission: searches, chooses, and averages."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -12,33 +12,26 @@ from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.sample_log import Sample, SampleLog
-from trl_mle.evaluation.self_improvement import validation_score
-from trl_mle.evaluation.tree_search import DEBUG_PROBABILITY, ask_to_validate
+from trl_mle.evaluation.sampling import score_of
 from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.rewards import Evaluation
 from trl_mle.rewards.evaluation import kind_of_failure
 from trl_mle.showing import PlainConsole, terminal_line
 
 
+DEBUG_PROBABILITY = 0.5  # as in AIDE (https://huggingface.co/papers/2502.13138)
 IMPROVED = 4  # number of best programs to improve
 FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
 POLL_S = 0.2  # of a program that runs again
 MOST_FAILURES = 3  # reasons that are listed
 MOST_AGAIN = 3  # programs that may fail in one call of `run_again`
 ROUND, STEPS = "solve", ("scratch", "debug", "improve")
-Worth = Callable[[Evaluation, Competition], float | None]
-
-
-def held_out_score(evaluation: Evaluation, competition: Competition) -> float | None:
-    """The score on the user's own rows whose labels the program has not seen."""
-    return evaluation.score.value if evaluation.score is not None else None
 
 
 def search(
     harnesses: Sequence[Harness],
     budget_s: float,
     console: PlainConsole,
-    worth: Worth = validation_score,
     keep: int = 1,
     on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
 ) -> list[Evaluation]:
@@ -54,8 +47,6 @@ def search(
             Time limit in seconds of the log. Answers that are still written then, and programs that still run, are ended.
         console (`PlainConsole`):
             Where to print a line for each batch.
-        worth (`Callable`, *optional*):
-            The score to choose programs by.
         keep (`int`, *optional*, defaults to `1`):
             Number of best programs that will run again: the time that they took is kept back.
         on_batch (`Callable`, *optional*):
@@ -73,7 +64,7 @@ def search(
     earlier = max((sample.index for sample in log.written), default=-1)
     while True:
         evaluations = list(found.values())
-        best = ranked(evaluations, competition, worth)
+        best = ranked(evaluations, competition)
         until_s = budget_s - sum(program.duration_s or 0.0 for program in best[:keep])
         size = min(harness.batch_size, max(2, harness.batch_size // 4))
         if evaluations:
@@ -90,7 +81,7 @@ def search(
             break
         start = samples[-1].index + 1
         if any(sample not in log.evaluations for sample in samples):
-            console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
+            console.print(_progress(evaluations, competition, log.now(), budget_s), soft_wrap=True)
         try:
             _write(harnesses, samples, found, best[:IMPROVED], until_s)
         except NoAnswerError:
@@ -104,7 +95,7 @@ def search(
         found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
         if samples[-1].index >= earlier:
             on_batch(list(found.values()))
-    console.print(_progress(evaluations, competition, log.now(), budget_s, worth), soft_wrap=True)
+    console.print(_progress(evaluations, competition, log.now(), budget_s), soft_wrap=True)
     return evaluations
 
 
@@ -134,9 +125,7 @@ def _write(
             for i, parent in zip(chosen, parents, strict=True)
         ]
         try:
-            harness.write(
-                [samples[i] for i in chosen], list(map(ask_to_validate, prompts)), step, parents, until_s=until_s
-            )
+            harness.write([samples[i] for i in chosen], prompts, step, parents, until_s=until_s)
         except NoAnswerError as error:
             refused = error
     if refused is not None and not any(sample in harnesses[0].log.written for sample in samples):
@@ -147,8 +136,8 @@ def next_steps(
     evaluations: Mapping[int, Evaluation], best: Sequence[int], log: SampleLog, samples: Sequence[Sample], seed: int
 ) -> list[tuple[str, int | None]]:
     """
-    What to write next, and the program that it shows: the first half from scratch; of the others, with AIDE's probability, a
-    repair of a failed program that has none yet, else an improvement of one of the best.
+    What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs of
+    failed programs that have none yet, if there are any, and the rest improvements of the best.
     """
     shown = {written.parent for written in log.written.values()}
     broken = [
@@ -178,20 +167,17 @@ def failures(evaluations: Sequence[Evaluation]) -> list[tuple[int, str, Evaluati
     return [(len(found), kind, found[-1]) for kind, found in most]
 
 
-def ranked(
-    evaluations: Sequence[Evaluation], competition: Competition, worth: Worth = validation_score
-) -> list[Evaluation]:
-    """Valid programs without duplicates, best first; programs without a score come last."""
+def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:
+    """Valid programs without duplicates, best first by the score on the rows that training sees."""
     valid: dict[str | None, Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.valid:
             valid.setdefault(evaluation.source, evaluation)
-
-    def key(evaluation: Evaluation) -> tuple[bool, float]:
-        score = worth(evaluation, competition)
-        return score is not None, competition.scoring.gain(score) if score is not None else 0.0
-
-    return sorted(valid.values(), key=key, reverse=True)
+    return sorted(
+        valid.values(),
+        key=lambda evaluation: competition.scoring.gain(evaluation.score.value),  # type: ignore[union-attr,arg-type]
+        reverse=True,
+    )
 
 
 def run_again(
@@ -293,15 +279,11 @@ def _whole(values: pd.Series) -> pd.Series:
     return values.astype(int) if is_whole else values
 
 
-def _progress(
-    evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float, worth: Worth
-) -> str:
+def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float) -> str:
     valid = sum(evaluation.valid for evaluation in evaluations)
     line = f"{clock(max(budget_s - now_s, 0))} left  {len(evaluations)} programs, {valid} valid"
-    best = ranked(evaluations, competition, worth)
-    score = worth(best[0], competition) if best else None
-    where = "by its own validation" if worth is validation_score else "on held-out rows"
-    return line + (f"  best {where}: {competition.metric} {score:.5g}" if score is not None else "")
+    best = ranked(evaluations, competition)
+    return line + (f"  best: {competition.metric} {score_of(best[0]):.5g}" if best else "")
 
 
 def clock(seconds: float) -> str:

@@ -5,7 +5,6 @@ import functools
 import io
 import re
 import warnings
-from collections import Counter
 from dataclasses import dataclass
 
 
@@ -78,10 +77,9 @@ def split_lines(source: str) -> list[str]:
 @dataclass(frozen=True)
 class InstrumentedProgram:
     """
-    A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684), and report
-    computed shapes and scores.
+    A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684).
 
-    Every print is on separate lines: `source` without the lines `inserted_lines` equals `original`, line by line. The
+    Every print is on a line of its own: `source` without the lines `inserted_lines` equals `original`, line by line. The
     executor runs `source`, while the file on disk and the tracebacks show `original`.
 
     Args:
@@ -141,20 +139,6 @@ class InstrumentedProgram:
                 before[marker[1]].append({milestone for _, milestone in around} - {marker[1]})
                 around.append((line[: line.index(text)], marker[1]))
         return before
-
-    def reports(self, output: str) -> list[tuple[str, str]]:
-        """
-        The names and printed values of the reports in the output, in order, at most as many per name as were placed.
-        Similar lines printed by the program itself lack the nonce, and do not count.
-        """
-        report = rf"{re.escape(self.nonce)} report: (\S+) = "
-        left = Counter(re.findall(report, self.source))
-        found = []
-        for name, value in re.findall(report + "(.{0,80})", output):
-            if left[name] > 0:
-                left[name] -= 1
-                found.append((name, value))
-        return found
 
 
 Program = str | InstrumentedProgram

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from trl_mle.execution.program import InstrumentedProgram, ProgramError, parse_program
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import rules_digest
-from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import verify
 
@@ -56,7 +55,7 @@ class AstInstrumenter:
         nonce = nonce or secrets.token_hex(8)
         try:
             tree = parse_program(source)
-            program = insert_prints(source, find_steps(tree), nonce, find_reports(tree))
+            program = insert_prints(source, find_steps(tree), nonce)
             verify(program.original, program.source, nonce)
         except ProgramError:
             return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from trl_mle.execution.program import InstrumentedProgram, parse_program, split_lines
-from trl_mle.instrumentation.milestones import MILESTONES, marker_print, report_lines
+from trl_mle.instrumentation.milestones import MILESTONES, marker_print
 
 
 INDENTATION = " \t\f"
@@ -70,40 +70,33 @@ def _settle(place: _Place, lines: list[str]) -> tuple[_Place, str] | None:
     return place, indentation
 
 
-def insert_prints(
-    original: str, placements: list[tuple[int, str]], nonce: str, reports: list[tuple[int, str]] | None = None
-) -> InstrumentedProgram:
+def insert_prints(original: str, placements: list[tuple[int, str]], nonce: str) -> InstrumentedProgram:
     """
     Inserts a print after the statement at each of the given lines: the last one that starts on or before it. So the first
     line of a loop means the whole loop. If a place cannot take a separate line, the print moves to the next place that is
     reached only after the step, such as after the last of `a = 1; b = 2`; without one (after `return`), it is dropped.
 
-    Takes lines (from 1) with their milestones, and lines with the values to print there, see `report_lines`. The result is
-    not verified yet, see [`verify`].
+    Takes lines (from 1) with their milestones. The result is not verified yet, see [`verify`].
     """
     lines = split_lines(original)
     places = list(_places(parse_program(original).body))
     starts = [place.statement.lineno for place in places]
-    texts: list[tuple[int, tuple[str, ...], int]] = [
-        (line, (marker_print(nonce, milestone),), MILESTONES.index(milestone)) for line, milestone in placements
-    ]
-    texts += [(line, report_lines(nonce, value), len(MILESTONES)) for line, value in reports or []]
-    # Sort by end of the statement, inner blocks first, milestones in their order, then reports
-    prints: set[tuple[int, int, int, str, tuple[str, ...]]] = set()
-    for line, text, rank in texts:
+    # Sorted by end of the statement, inner blocks first, milestones in their order
+    prints: set[tuple[int, int, int, str]] = set()
+    for line, milestone in placements:
         index = bisect_right(starts, line) - 1
         settled = _settle(places[index], lines) if index >= 0 else None
         if settled is not None:
             place, indentation = settled
             end = place.statement.end_lineno or place.statement.lineno
-            prints.add((end, -place.depth, rank, indentation, text))
+            prints.add((end, -place.depth, MILESTONES.index(milestone), indentation))
 
     source = lines.copy()
-    for end, _, _, indentation, text in sorted(prints, reverse=True):
+    for end, _, rank, indentation in sorted(prints, reverse=True):
         if not source[end - 1].endswith(("\n", "\r")):
             source[end - 1] += "\n"
-        source[end:end] = [f"{indentation}{line}\n" for line in text]
-    placed = {rank for _, _, rank, _, _ in prints}
+        source.insert(end, f"{indentation}{marker_print(nonce, MILESTONES[rank])}\n")
+    placed = {rank for _, _, rank, _ in prints}
     return InstrumentedProgram(
         source="".join(source),
         original=original,

@@ -15,7 +15,6 @@ from trl_mle.instrumentation import placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS
-from trl_mle.instrumentation.reports import find_reports
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import LanguageModel
@@ -169,7 +168,7 @@ class LmInstrumenter:
         nonce = nonce or secrets.token_hex(8)
         if found:
             try:
-                program = insert_prints(source, found, nonce, find_reports(parse_program(source)))
+                program = insert_prints(source, found, nonce)
                 verify(program.original, program.source, nonce)
             except ProgramError:  # such as one that replaces `print`
                 self._counts["none"] += 1

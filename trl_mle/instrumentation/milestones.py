@@ -35,17 +35,6 @@ def marker_print(nonce: str, milestone: str) -> str:
     return f'print("{nonce} milestone: {milestone}", flush=True)'
 
 
-def report_lines(nonce: str, value: str) -> tuple[str, str]:
-    """
-    The statement that prints a value of the program, such as `train.shape` or `auc`, as two lines. It does nothing if
-    printing fails, and looks up only the value's names and `print`.
-    """
-    return (
-        f'try: print("{nonce} report: {value} = %.80s" % ({value},), flush=True)',
-        f'except BaseException: "{nonce}"',
-    )
-
-
 def dotted(node: ast.AST) -> str:
     """The text of `a` or `a.b`; empty for other expressions."""
     match node:

@@ -1,10 +1,10 @@
-"""Proves that an instrumented program is the original plus milestone and report prints, and nothing else."""
+"""Proves that an instrumented program is the original plus milestone prints, and nothing else."""
 
 import ast
 import re
 
 from trl_mle.execution.program import ProgramError, parse_program, split_lines
-from trl_mle.instrumentation.milestones import MILESTONES, dotted, marker_print, report_lines
+from trl_mle.instrumentation.milestones import MILESTONES, dotted, marker_print
 
 
 class VerificationError(ProgramError):
@@ -31,7 +31,7 @@ _IN_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 def verify(original: str, source: str, nonce: str) -> None:
     """
-    Checks that `source` is `original` plus milestone and report prints with this nonce, and that these prints call
+    Checks that `source` is `original` plus milestone prints with this nonce, and that these prints call
     Python's own `print`. Each must be a statement on separate lines that follows another statement in its block: removing
     such lines does not change how the rest is parsed, so it is enough that the other lines equal the original.
 
@@ -88,16 +88,10 @@ def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> Non
                         nodes.append(child)
                     continue
                 text = [left.pop(number, "") for number in range(first, last + 1)]
-                if not (index and ((text[0] in markers and len(text) == 1) or _is_report(text, nonce))):
+                if not (index and text[0] in markers and len(text) == 1):
                     raise VerificationError(f"line {first} is not a print of its own")
     if left:
         raise VerificationError(f"line {min(left)} is not a statement of its own")
-
-
-def _is_report(lines: list[str], nonce: str) -> bool:
-    """Whether these are the lines that print a variable, in any alphabet, or its shape."""
-    value = lines[0].removeprefix(f'try: print("{nonce} report: ').partition(" = ")[0]
-    return value.removesuffix(".shape").isidentifier() and lines == [*report_lines(nonce, value)]
 
 
 def _may_take_over_print(source: str) -> bool:

@@ -73,13 +73,6 @@ class MLEScriptArguments(ExecutorArguments):
             "help": "With `push_to_hub`, also upload best solutions and the record of executions, as a dataset."
         },
     )
-    best_of_n: int = field(
-        default=0,
-        metadata={
-            "help": "Every `best_of_n_steps` steps, sample this many programs per competition and log the best."
-        },
-    )
-    best_of_n_steps: int = field(default=10, metadata={"help": "Steps between two best-of-n evaluations."})
 
     def __post_init__(self) -> None:
         for name in ("competitions", "reward_funcs"):
@@ -92,9 +85,6 @@ class MLEScriptArguments(ExecutorArguments):
         """Raises `ValueError` if an argument has an impossible value."""
         if not self.competitions:
             raise ValueError("competitions: name at least one")
-        for name, least in (("best_of_n", 0), ("best_of_n_steps", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, got {getattr(self, name)}")
         if self.instrumenter_url is not None and self.instrumenter != "lm":
             raise ValueError("instrumenter_url has no effect without instrumenter: lm")
         if not 0 < self.instrumenter_deadline_s < math.inf:

@@ -269,7 +269,9 @@ def check_no_adapter(name: str | None) -> None:
 def check_no_evaluation(args: MLEGRPOConfig) -> None:
     """Raises `ValueError` if TRL's own evaluation is asked for, for which the script has no dataset."""
     if str(getattr(args.eval_strategy, "value", args.eval_strategy)) != "no":
-        raise ValueError("eval_strategy: there is no evaluation dataset: leave it out; best_of_n evaluates the policy")
+        raise ValueError(
+            "eval_strategy: there is no evaluation dataset: leave it out, and run trl-mle evaluate on checkpoints"
+        )
 
 
 def check_trackers(report_to: Sequence[str] | None) -> None:
@@ -312,16 +314,9 @@ def is_fsdp() -> bool:
     return os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
 
 
-def check_engine(use_cpu: bool, best_of_n: int = 0) -> None:
-    """
-    Raises `ValueError` if accelerate would silently train with DDP instead of FSDP, or if `best_of_n` samples programs
-    under FSDP: there, each forward pass needs all processes, and their completions differ in length.
-    """
-    if not is_fsdp():
-        return
-    if best_of_n:
-        raise ValueError("best_of_n cannot sample under FSDP: unset it, and run trl-mle evaluate on checkpoints")
-    if use_cpu or not torch.accelerator.is_available():
+def check_engine(use_cpu: bool) -> None:
+    """Raises `ValueError` if accelerate would silently train with DDP instead of FSDP."""
+    if is_fsdp() and (use_cpu or not torch.accelerator.is_available()):
         raise ValueError(
             "FSDP needs GPUs; on a CPU, accelerate would silently train with DDP: use "
             "accelerate_configs/ddp.yaml or zero3.yaml"

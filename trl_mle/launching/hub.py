@@ -25,7 +25,6 @@ Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competi
 - `executions/rank-<rank>.jsonl`: a line for every execution: the time, the SHA-256 of the program, how it ended, Δt and CPU
   time in seconds, peak memory in MB, the milestones that it reached, score and reward, and whether all
   this is that of an equal program (`reused`).
-- `evaluations/rank-<rank>.jsonl`: the same of programs that were not trained on (`best_of_n`).
 
 **The programs were written by a language model. Run them in a sandbox only.**
 """

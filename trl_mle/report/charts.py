@@ -72,7 +72,6 @@ def charts(groups: Groups) -> Iterator[Chart]:
         ("timeline", "Time within a step", "Asynchronous training. Above, the trainer's time: training (solid), waiting for completions (dashed) and for programs (dash-dotted), weights to vLLM (dotted). Below, what runs beside it: completions (solid), programs per slot (dashed). Without waiting, a step takes as long as the longest of training, completions and programs.", _timeline),
         ("outcomes", "Outcomes", "How programs ended. Completions without code are not shown. Each panel has its own scale.", _outcomes),
         ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one shown; dash-dotted: how often a program from scratch would have." + below, _prompts),
-        ("best_of_n", "Evaluation during training", "The best of N fresh programs on fixed prompts.", _evaluations),
     ):  # fmt: skip
         if (figure := draw(groups)) is not None:
             yield Chart(name, title, caption + band, figure)
@@ -259,14 +258,4 @@ def _prompts(groups: Groups) -> Figure | None:
     label_share(figure.axes[0], "valid share")
     if len(figure.axes) > 1:
         label_score(figure.axes[1], groups)
-    return figure
-
-
-def _evaluations(groups: Groups) -> Figure | None:
-    logged = {key for runs in groups.values() for run in runs for entry in run.history for key in entry}
-    keys = sorted(key for key in logged if key.startswith("mle/eval/") and key.endswith("best_of_n"))
-    figure = _logged(groups, [("score", {key: "-"}) for key in keys])
-    if figure is not None:
-        for axis, key in zip(figure.axes, keys, strict=True):
-            axis.set_title(key.removeprefix("mle/eval/").removesuffix("best_of_n").strip("/"))
     return figure

@@ -41,8 +41,6 @@ class Evaluation:
             CPU time of the program in seconds; compared with Δt, it distinguishes work from waiting.
         queue_wait_s (`float` or `None`):
             Seconds that the program waited for a slot.
-        reports (`tuple[tuple[str, str], ...]`):
-            Names and values of the shapes and scores reported by the instrumenter's prints, in order.
         quality (`float` or `None`):
             Score of a valid submission, with its sign flipped where lower is better; not clipped by a floor.
         reused (`bool` or `None`):
@@ -64,7 +62,6 @@ class Evaluation:
     detail: str = ""
     cpu_s: float | None = None
     queue_wait_s: float | None = None
-    reports: tuple[tuple[str, str], ...] = ()
     quality: float | None = None
     reused: bool | None = None
     matches: bool | None = None
@@ -104,7 +101,6 @@ class Evaluation:
         known = {
             "score": None if fields["score"] is None else Score(**fields["score"]),
             "milestones": tuple(fields["milestones"]),
-            "reports": tuple(tuple(report) for report in fields["reports"]),
         }
         return cls(**(fields | known))
 

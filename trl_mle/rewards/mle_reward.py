@@ -351,13 +351,11 @@ class MLEReward:
         """Turns an execution and its score into a reward, by the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()
-        reports: tuple[tuple[str, str], ...] = ()
         if isinstance(program, str):
             source = program
         else:
             source, reached = program.original, program.reached(stdout)
             milestones = tuple(name for name in MILESTONES if name in reached)
-            reports = tuple(program.reports(stdout))
             stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
         quality = None
         try:
@@ -387,7 +385,6 @@ class MLEReward:
             detail=detail,
             cpu_s=result.cpu_s if result.duration_s is not None else None,
             queue_wait_s=result.queue_wait_s,
-            reports=reports,
             quality=quality,
         )
 

@@ -2,24 +2,22 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from textwrap import indent
 from time import monotonic
 
-from trl_mle.competitions import Competition, load_competition
+from trl_mle.competitions import Competition, CompetitionError, load_competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness, NoAnswerError, check_seed
 from trl_mle.evaluation.policies import begins_program, check_policy, ideas_of, load_policy
 from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.self_improvement import validation_score
+from trl_mle.evaluation.sampling import score_of
 from trl_mle.evaluation.submission_search import (
-    Worth,
     average,
     clock,
     failures,
-    held_out_score,
     ranked,
     run_again,
     search,
@@ -41,11 +39,10 @@ LINES = 6  # of a failed program's output
 @dataclass
 class SolveArguments(ExecutorArguments):
     """
-    Samples, executes, repairs and improves programs until the time is up, and writes the submission of the program that
-    reports the best score on data that it held back itself, or of the first valid program if none reports a score. The
-    hidden answers play no role. In a folder made by `trl-mle new --test`, the program with the best score on the hidden
-    rows runs again with all labels, and predicts the unlabelled rows. The best submission so far is always on disk.
-    Running the command again resumes the search.
+    Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best one. Half of
+    the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new --test`, all hidden
+    rows choose the program, which runs again with all labels and predicts the unlabelled rows. The best submission so far is
+    always on disk. Running the command again resumes the search.
     """
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
@@ -113,7 +110,8 @@ def solve(args: SolveArguments) -> Path:
     began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
     final = final_competition(competition)
-    worth: Worth = validation_score if final is None else held_out_score
+    if final is None:
+        competition = with_rows_for_the_report(competition)
     for name in args.policy:
         check_policy(name)  # refuses a wrong name before anything is written
     folder = Path(args.output_dir or Path("solved") / competition.slug)
@@ -151,7 +149,7 @@ def solve(args: SolveArguments) -> Path:
 
         def write_best(evaluations: Sequence[Evaluation]) -> None:
             best = run_again(
-                ranked(evaluations, competition, worth), final or competition, executor, args.keep, console, known,
+                ranked(evaluations, competition), final or competition, executor, args.keep, console, known,
                 lambda: log.now() >= budget_s,
             )  # fmt: skip
             if best and best != chosen:
@@ -160,7 +158,7 @@ def solve(args: SolveArguments) -> Path:
 
         budget_s = args.budget_s - (monotonic() - began)
         try:
-            evaluations = search(harnesses, budget_s, console, worth, args.keep, write_best)
+            evaluations = search(harnesses, budget_s, console, args.keep, write_best)
         except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
                 console.print(
@@ -181,8 +179,18 @@ def solve(args: SolveArguments) -> Path:
                 else "no program made a valid submission"
             )
             raise ValueError(f"{what} (all programs: {log.path}): give it more time (--budget), or use another policy")
-    _report(evaluations, chosen, competition, worth, log.now(), folder)
+    _report(evaluations, chosen, competition, final is not None, log.now(), folder)
     return folder / SUBMISSION
+
+
+def with_rows_for_the_report(competition: Competition) -> Competition:
+    """The competition with half of its hidden rows held out, or as it is if its grader cannot score a part of them."""
+    try:
+        half = replace(competition, holdout=0.5)
+        half.check_answers()
+    except CompetitionError:
+        return competition
+    return half
 
 
 def _write(folder: Path, chosen: Sequence[tuple[Evaluation, bytes]], keep: int, competition: Competition) -> None:
@@ -207,13 +215,12 @@ def _report(
     evaluations: Sequence[Evaluation],
     chosen: Sequence[tuple[Evaluation, bytes]],
     competition: Competition,
-    worth: Worth,
+    is_final: bool,
     seconds: float,
     folder: Path,
 ) -> None:
-    ranking = [evaluation.source for evaluation in ranked(evaluations, competition, worth)]
+    ranking = [evaluation.source for evaluation in ranked(evaluations, competition)]
     ranks = [ranking.index(evaluation.source) for evaluation, _ in chosen]
-    own = [worth(evaluation, competition) for evaluation, _ in chosen]
     facts = facts_table()
     facts.add_row("competition", competition.id)
     facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
@@ -223,17 +230,16 @@ def _report(
     what = "the best of them" if place == 1 else f"number {place} of them, the best that ran again"
     if len(chosen) > 1:
         what = f"the average of the best {len(chosen)}" + (" that ran again" if place > len(chosen) else "")
-    known = ", ".join(f"{score:.5g}" for score in own if score is not None)
-    by = "by their self-reported scores" if worth is validation_score else "by their scores on held-out rows"
-    if known:
-        facts.add_row("chosen", f"{what}, {by}")
-        facts.add_row("", known)
-    else:
-        facts.add_row("chosen", "the first: none reports a score (a folder made by `trl-mle new --test` needs none)")
-    if worth is held_out_score:
+    rows = "half of the hidden rows" if competition.holdout else "the hidden rows"
+    facts.add_row("chosen", f"{what}, by their scores on {rows}")
+    facts.add_row("", ", ".join(f"{score_of(evaluation):.5g}" for evaluation, _ in chosen))
+    if is_final:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
-    elif (score := competition.grade(folder / SUBMISSION)).value is not None:
-        facts.add_row("hidden", f"{score.value:.5g}, not used to choose")
+    elif competition.holdout:
+        score = competition.grade(folder / SUBMISSION)
+        facts.add_row("held out", f"{score.held_out:.5g}, on the other half")
+    else:
+        facts.add_row("", "the rows that it was chosen on: they cannot be split, and the score is too good")
     facts.add_row("submission", str(folder / SUBMISSION))
     facts.add_row("program", ", ".join(str(path) for path in _written(folder) if path.name != SUBMISSION))
     PlainConsole().print(facts)

@@ -3,7 +3,6 @@
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from trl_mle import launching
 from trl_mle.competitions import CompetitionError, TaskSet
-from trl_mle.evaluation.best_of_n_callback import BestOfNCallback
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
@@ -64,7 +62,7 @@ def main(
         launching.check_no_other_run(output_dir, checkpoint)
         launching.check_same_run(checkpoint, script_args, training_args, tasks)
     with problems.noted():
-        launching.check_engine(training_args.use_cpu, script_args.best_of_n)
+        launching.check_engine(training_args.use_cpu)
     with problems.noted():
         launching.check_vllm(training_args, script_args.gpu_slots, model_args.use_peft)
     with problems.noted():
@@ -116,19 +114,18 @@ def main(
         } | asked
         with problems.noted():
             instrumenter = launching.make_instrumenter(script_args, training_args, endpoint)
-            make_reward = partial(
-                MLEReward,
+            reward = MLEReward(
                 competitions=tasks,
                 executor=executor,
                 instrumenter=instrumenter,
                 fail_reward=script_args.fail_reward,
                 milestone_reward=script_args.milestone_reward,
+                log_dir=output_dir / "executions",
+                best_solutions_dir=output_dir / "best_solutions",
+                results=results,
             )
-            reward = make_reward(
-                log_dir=output_dir / "executions", best_solutions_dir=output_dir / "best_solutions", results=results
-            )
-            most = max(training_args.completions_per_process, script_args.best_of_n * len(few))
-            if training_args.async_rollouts:  # evaluations queue behind the rollouts in flight
+            most = training_args.completions_per_process
+            if training_args.async_rollouts:  # new programs queue behind the rollouts in flight
                 most += training_args.max_in_flight  # type: ignore[operator]  # set by now
             launching.extend_ddp_timeout(training_args, reward.longest_s(most))
             trainer = MLEGRPOTrainer(
@@ -152,9 +149,6 @@ def main(
         trainer.add_callback(MLEProgressCallback())
         arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
         trainer.add_callback(ArgumentsCallback({name: arguments[name] for name in ARGUMENTS_KEPT}))
-        if script_args.best_of_n:
-            fresh = make_reward(log_dir=output_dir / "evaluations")
-            trainer.add_callback(BestOfNCallback(trainer, fresh, script_args.best_of_n, script_args.best_of_n_steps))
 
         # Training
         trainer.accelerator.print(executor.description)

@@ -56,7 +56,7 @@ class MLEGRPOConfig(GRPOConfig):
             Number of solutions kept per competition; of more than 32 fewer, see [`~trl_mle.solutions.SolutionPool`].
         show_test_score (`bool`, *optional*, defaults to `False`):
             Whether an improve prompt states the solution's score on the hidden answers. Otherwise it only shows the
-            program's output, which may include its own validation score.
+            program's output, which may include a validation score that it prints.
         max_turns (`int`, *optional*, defaults to `1`):
             Number of programs per episode: after the first, each completion improves its own solution. A batch then
             holds `max_turns` times as many completions.
