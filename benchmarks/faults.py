@@ -101,8 +101,8 @@ FAULTS = [
         "verifier",
         "a print may be the first statement of its block",
         "instrumentation/verify.py",
-        "if not (index and (",
-        "if not ((",
+        "if not (index and text[0]",
+        "if not (text[0]",
     ),
     Fault(
         "verifier",

@@ -176,44 +176,17 @@ def run(args: argparse.Namespace) -> int:
 def prompt(args: argparse.Namespace) -> int:
     """Prints a competition's scratch prompt as training would give it to the model, with the packages that programs can
     import in the sandbox here, and its estimated number of tokens on stderr."""
-    from trl_mle.competitions import load_competition
-    from trl_mle.execution.options import make_executor
-    from trl_mle.prompts import estimate_tokens, scratch_prompt
-    from trl_mle.scripts.grade import one_program
+    from trl_mle.scripts.grade import show_prompt
 
-    competition = load_competition(args.competition, args.data_dir)
-    with make_executor(one_program(args)) as executor:
-        messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)
-    tokens = sum(estimate_tokens(message["content"]) for message in messages)
-    if args.json:
-        print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
-        return 0
-    print("\n\nThe answer begins with:\n\n".join(for_terminal(message["content"]) for message in messages))
-    print(f"at most {tokens} tokens of Qwen2.5, without its chat template", file=sys.stderr)
-    return 0
+    return show_prompt(args)
 
 
 def ideas(args: argparse.Namespace) -> int:
     """Prints the default ideas for a competition; with a policy, asks it for ideas, and writes them to a file that the option
     `ideas` of training, evaluate and solve takes."""
-    from trl_mle.competitions import load_competition
-    from trl_mle.prompts import Ideas
+    from trl_mle.scripts.write_ideas import run
 
-    competition = load_competition(args.competition, args.data_dir)
-    if args.policy is None:
-        found = Ideas("default").of(competition)
-    else:
-        from trl_mle.scripts.write_ideas import ask_for_ideas, write_ideas
-
-        found, _ = ask_for_ideas(competition, args.policy, args.count, args.seed)
-        to = Path(args.to or f"{competition.slug}-ideas.yaml")
-        write_ideas(found, to)
-        print(f"{len(found)} ideas in {to}", file=sys.stderr)
-    if args.json:
-        print_json([idea.name for idea in found])
-        return 0
-    print("\n".join(for_terminal(idea.name) for idea in found))
-    return 0
+    return run(args)
 
 
 def check(args: argparse.Namespace) -> int:

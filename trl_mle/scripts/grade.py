@@ -1,6 +1,7 @@
-"""`trl-mle grade` and `trl-mle run`: score a submission, or run and score a program."""
+"""`trl-mle grade`, `run` and `prompt`: score a submission, run and score a program, or print a prompt."""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.execution import Outcome
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.prompts import estimate_tokens, scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.printing import facts_table, print_json
-from trl_mle.showing import PlainConsole, metric_name, number
+from trl_mle.showing import PlainConsole, for_terminal, metric_name, number
 
 
 def grade(args: argparse.Namespace) -> int:
@@ -121,3 +123,17 @@ def _add_score(table: Table, competition: Competition, score: Score) -> None:
     if score.held_out is not None:
         table.add_row("held out", number(score.held_out, 5))
         table.add_row("all rows", number(score.full, 5))
+
+
+def show_prompt(args: argparse.Namespace) -> int:
+    """Prints the prompt that the arguments of the command ask for."""
+    competition = load_competition(args.competition, args.data_dir)
+    with make_executor(one_program(args)) as executor:
+        messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)
+    tokens = sum(estimate_tokens(message["content"]) for message in messages)
+    if args.json:
+        print_json({"competition": competition.id, "prompt": messages, "estimated_tokens": tokens})
+        return 0
+    print("\n\nThe answer begins with:\n\n".join(for_terminal(message["content"]) for message in messages))
+    print(f"at most {tokens} tokens of Qwen2.5, without its chat template", file=sys.stderr)
+    return 0

@@ -1,6 +1,8 @@
 """`trl-mle ideas`: the ideas for a competition: the default ones, or those that a language model writes."""
 
+import argparse
 import re
+import sys
 from inspect import Parameter, signature
 from itertools import takewhile
 from pathlib import Path
@@ -8,11 +10,12 @@ from typing import Any
 
 import yaml
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.metrics import Takes
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.execution import Limits
-from trl_mle.prompts import Idea, scratch_prompt
+from trl_mle.prompts import Idea, Ideas, scratch_prompt
+from trl_mle.scripts.printing import print_json
 from trl_mle.showing import for_terminal
 
 
@@ -23,7 +26,24 @@ List {count} different ways to predict this, from simple to strong. Each is a mo
 in {example}. Write one a line, and nothing else."""
 
 
-def ask_for_ideas(competition: Competition, policy: str, count: int, seed: int) -> tuple[list[Idea], str]:
+def run(args: argparse.Namespace) -> int:
+    """Prints the ideas that the arguments of the command ask for."""
+    competition = load_competition(args.competition, args.data_dir)
+    if args.policy is None:
+        ideas = Ideas("default").of(competition)
+    else:
+        ideas = ask_for_ideas(competition, args.policy, args.count, args.seed)
+        to = Path(args.to or f"{competition.slug}-ideas.yaml")
+        write_ideas(ideas, to)
+        print(f"{len(ideas)} ideas in {to}", file=sys.stderr)
+    if args.json:
+        print_json([idea.name for idea in ideas])
+    else:
+        print("\n".join(for_terminal(idea.name) for idea in ideas))
+    return 0
+
+
+def ask_for_ideas(competition: Competition, policy: str, count: int, seed: int) -> list[Idea]:
     """
     Asks a language model once for ideas.
 
@@ -38,7 +58,7 @@ def ask_for_ideas(competition: Competition, policy: str, count: int, seed: int) 
             Seed of the answer.
 
     Returns:
-        `tuple[list[Idea], str]`: The ideas of the answer, and the answer.
+        `list[Idea]`: The ideas of its answer.
 
     Raises:
         `ValueError`: The answer names no model of scikit-learn.
@@ -56,7 +76,7 @@ def ask_for_ideas(competition: Competition, policy: str, count: int, seed: int) 
         raise ValueError(
             f"--policy: the answer names no model of scikit-learn, and begins with: {for_terminal(answer[:200])}"
         )
-    return ideas, answer
+    return ideas
 
 
 def ideas_in(answer: str, kind: str) -> list[Idea]:
