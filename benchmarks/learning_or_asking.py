@@ -13,9 +13,8 @@ ended: docs/pretrained.md):
 - Question, in the paper's words: does a small model that is trained by RL beat a larger one that is only asked?
 - Qwen2.5-Coder-0.5B-Instruct, untrained; trained with the paper's objective (`reward, linear`), and with `max_at_k`: 24 steps of 16
   programs and 64 samples afterwards, which is 448 programs, as in `benchmarks/pretrained_training.py`. Qwen2.5-Coder-1.5B-Instruct: 448
-  programs from scratch, and a tree search as AIDE's, of 64 programs (one core writes about one a minute; sampled at commit 64deae6).
-  Prompts, limits (192 tokens of
-  a completion; three times as many in the tree, whose programs are long) and held-out rows are the same for all.
+  programs from scratch. Prompts, limits (192 tokens of a completion) and held-out rows are the same for all. (A tree search of 64 programs
+  was an arm, too: docs/pretrained.md.)
 - Competitions: digits, and the mirrors of spooky-author-identification and nomad2018-predict-transparent-conductors. Seeds 0 and 1;
   and 2, added before its first run, when a GPU was at hand.
 - Primary outcome: of the best of all 448 programs (where samples are missing, of as many for all arms), chosen on the hidden rows that
@@ -68,9 +67,8 @@ from trl_mle.solutions.store import ResultStore
 
 COMPETITIONS = "digits", "mirror:spooky-author-identification", "mirror:nomad2018-predict-transparent-conductors"
 TRAINED = "reward, linear", "max_at_k"
-ASKED = {"0.5B, asked": 448, "1.5B, asked": 448, "1.5B, tree search": 64}  # programs
+ASKED = "0.5B, asked", "1.5B, asked"
 EQUAL = "equal programs"
-STEPS = 24
 LIMITS = {"timeout_s": 30, "memory_mb": 4096, "max_parallel": 1}
 
 
@@ -101,39 +99,37 @@ def asked(
     competition: Competition,
     seed: int,
     reward: MLEReward,
-    folder: Path,
     endpoint: str | None,
-    executed: bool,
+    args: argparse.Namespace,
 ) -> Cell:
     """
     The programs of an untrained model; those that are missing are sampled from an endpoint, if there is one, and those that are
-    sampled are `executed`.
+    sampled are executed, unless `--sample-only`.
     """
-    tokens = TRAINING["max_completion_length"] * (3 if "tree" in arm else 1)
-    path = folder / f"{arm}-{competition.slug}-{seed}.jsonl".replace(", ", "-")
+    tokens = TRAINING["max_completion_length"]
+    path = args.output / f"{arm}-{competition.slug}-{seed}.jsonl".replace(", ", "-")
     settings = {"model": arm.partition(",")[0], "max_tokens": tokens, "seed": seed}
     log = SampleLog(path, settings)
     policy: Any = None
-    if endpoint is not None and len(log.written) < ASKED[arm]:
+    if endpoint is not None and len(log.written) < args.programs:
         policy = UnseededEndpoint(endpoint)
         if settings["model"].lower() not in policy.identity.lower():
             raise SystemExit(f"error: --endpoint serves {policy.identity}: its name has to say {settings['model']}")
     harness = Harness(policy, competition, reward, log, tokens, 1024, reward.executor.limits, seed, 32)
-    if "tree" not in arm:
-        samples = [Sample(competition.id, "scratch", index) for index in range(ASKED[arm])]
-        if policy is not None:
-            for start in range(0, len(samples), harness.batch_size):
-                batch = samples[start : start + harness.batch_size]
-                harness.write(batch, [harness.scratch_prompt(sample.index) for sample in batch], "scratch")
-        if executed:
-            harness.execute([sample for sample in samples if sample in log.written])
+    samples = [Sample(competition.id, "scratch", index) for index in range(args.programs)]
+    if policy is not None:
+        for start in range(0, len(samples), harness.batch_size):
+            batch = samples[start : start + harness.batch_size]
+            harness.write(batch, [harness.scratch_prompt(sample.index) for sample in batch], "scratch")
+    if not args.sample_only:
+        harness.execute([sample for sample in samples if sample in log.written])
     done = [sample for sample in log.written if sample in log.evaluations]
-    if len(done) < ASKED[arm]:
+    if len(done) < args.programs:
         return Cell.of([], [])
     return Cell.of([log.evaluations[sample] for sample in done], [log.written[sample].sampling_s for sample in done])
 
 
-def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path) -> Cell:
+def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, folder: Path, steps_of_run: int) -> Cell:
     """The programs of a run, executed again for their scores on the held-out rows, and the samples after it."""
     run = folder / f"{competition.id.rpartition(':')[2]}-{arm}-{seed}"
     checkpoint = get_last_checkpoint(str(run)) if run.is_dir() else None
@@ -142,7 +138,7 @@ def trained(arm: str, competition: Competition, seed: int, reward: MLEReward, fo
     history = json.loads((Path(checkpoint) / "trainer_state.json").read_text())["log_history"]
     steps = [entry for entry in history if "step_time" in entry]
     paths = sorted((run / "completions").glob("*.parquet"))
-    if not len(steps) == len(paths) == STEPS:  # it is still training
+    if not len(steps) == len(paths) == steps_of_run:  # it is still training
         return Cell.of([], [])
     # Less its programs, about: the last of them began `queue_wait_s` after the first. Other work stopped some steps
     step_s = np.median(
@@ -184,13 +180,9 @@ def best(cell: Cell, rank: np.ndarray, count: int, higher_is_better: bool, in_or
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--endpoint", help="base URL of a server with the model of --arms (only the tables)")
-    parser.add_argument(
-        "--arms",
-        nargs="+",
-        choices=[arm for arm in ASKED if "tree" not in arm],
-        default=[],
-        help="whose programs are sampled",
-    )
+    parser.add_argument("--arms", nargs="+", choices=ASKED, default=[], help="whose programs are sampled")
+    parser.add_argument("--programs", type=int, default=448, help="of each model that is asked")
+    parser.add_argument("--steps", type=int, default=24, help="of each trained run")
     parser.add_argument("--sample-only", action="store_true", help="leave the programs to a later call, elsewhere")
     parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -212,22 +204,18 @@ def main() -> None:
             again = MLEReward([competition], executor, AstInstrumenter(), results=known)
             for arm, seed in product(arms, args.seeds):
                 if arm in ASKED:
-                    cell = asked(
-                        arm, competition, seed, reward, args.output, args.endpoint if arm in args.arms else None,
-                        not args.sample_only,
-                    )  # fmt: skip
+                    cell = asked(arm, competition, seed, reward, args.endpoint if arm in args.arms else None, args)
                 elif args.sample_only:
                     continue
                 else:
-                    cell = trained(arm, competition, seed, again, args.runs.absolute())
+                    cell = trained(arm, competition, seed, again, args.runs.absolute(), args.steps)
                 cells[name, arm, seed] = cell
             if args.sample_only:
                 continue
             keys = list(product([name], arms, args.seeds))
             # After three runs on a GPU, its time was up before all samples were taken
             programs = {
-                seed: min(len(cells[name, arm, seed].seen) or 448 for arm in arms if "tree" not in arm)
-                for seed in args.seeds
+                seed: min(len(cells[name, arm, seed].seen) or args.programs for arm in arms) for seed in args.seeds
             }
             higher = competition.higher_is_better
             table = Table("arm, seed", "programs", "hours", "valid", "CPU s", "best", "rank", "in equal s", title=name)
@@ -237,16 +225,15 @@ def main() -> None:
                 if not len(cell.seen):
                     console.print(f"[yellow]{name}, {arm}, {seed}: not there")
                     continue
-                in_order = arm in TRAINED or "tree" in arm
                 counts = {EQUAL: programs[seed]}
                 if len(limit):
                     counts["equal seconds"] = int((cell.ends_s <= limit[-1]).sum())
                 counts |= {f"first {count}": count for count in (16, 64, 192)}
                 for outcome, count in counts.items():
-                    outcomes[outcome][key] = best(cell, rank, count, higher, in_order)
+                    outcomes[outcome][key] = best(cell, rank, count, higher, arm in TRAINED)
                 last = Cell(*(values[-SAMPLES:] for values in (cell.seen, cell.held_out, cell.ends_s, cell.cpu_s)))
                 ended = (last, rank[-SAMPLES:]) if arm in TRAINED else (cell, rank)
-                outcomes[f"8 of the last {SAMPLES}"][key] = best(*ended, 8, higher, "tree" in arm)
+                outcomes[f"8 of the last {SAMPLES}"][key] = best(*ended, 8, higher, in_order=False)
                 outcomes[f"valid, of the last {SAMPLES}"][key] = fmean(~np.isnan(ended[0].seen))
                 valid_s = cell.cpu_s[~np.isnan(cell.seen)]
                 spread = "–".join(f"{x:.2f}" for x in np.nanquantile(valid_s, [0.1, 0.9])) if len(valid_s) else ""
@@ -268,7 +255,8 @@ def main() -> None:
     with (args.output / "outcomes.jsonl").open("w") as file:
         for (name, arm, seed), cell in cells.items():
             if len(cell.seen):
-                figures = {outcome: round(found[name, arm, seed], 4) for outcome, found in outcomes.items()}
+                key = name, arm, seed
+                figures = {outcome: round(found[key], 4) for outcome, found in outcomes.items() if key in found}
                 line = {"competition": name, "arm": arm, "seed": seed, "programs": len(cell.seen)} | figures
                 scores = {"seen": cell.seen, "held_out": cell.held_out, "ends_s": cell.ends_s}
                 line |= {key: [round(x, 5) for x in values.tolist()] for key, values in scores.items()}
@@ -277,7 +265,6 @@ def main() -> None:
     for outcome, found in outcomes.items():
         row = []
         for arm in arms:
-            # The tree searches have two seeds
             seeds = [seed for seed in args.seeds if all((name, arm, seed) in found for name in args.competitions)]
             figures = np.array([[found[name, arm, seed] for seed in seeds] for name in args.competitions])
             row.append("{:.2f} ({:.2f} to {:.2f})".format(*bootstrap(figures)) if seeds else "")
