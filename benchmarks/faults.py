@@ -1,5 +1,5 @@
 """
-Does the test suite find faults? Puts each of twelve faults into a copy of a commit, and runs the tests of that room
+Does the test suite find faults? Puts each of eleven faults into a copy of a commit, and runs the tests of that room
 until the first failure.
 
     python benchmarks/faults.py [--commit HEAD] [--only duration grader] [--output faults.json]
@@ -60,13 +60,6 @@ FAULTS = [
         "trainer/gradient/duration.py",
         "divisor = durations.nanmean() if",
         "divisor = durations.nan_to_num().mean() if",
-    ),
-    Fault(
-        "duration",
-        "programs that still run lose their share",
-        "trainer/gradient/inclusion.py",
-        "torch.where(ended[order], 1 - 1 / at_risk, torch.ones_like(at_risk))",
-        "(1 - 1 / at_risk)",
     ),
     Fault(
         "executor",
@@ -130,7 +123,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="file for the results as JSON")
     args = parser.parse_args()
     results = []
-    table = Table("room", "fault", "found by", "s", title=f"twelve faults, {args.commit}")
+    table = Table("room", "fault", "found by", "s", title=f"eleven faults, {args.commit}")
     with tempfile.TemporaryDirectory(prefix="faults-", dir=ROOT.parent) as folder:
         archive = subprocess.run(["git", "archive", args.commit], cwd=ROOT, capture_output=True, check=True)
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)

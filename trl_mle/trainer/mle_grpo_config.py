@@ -92,13 +92,10 @@ class MLEGRPOConfig(GRPOConfig):
 
         duration_weighting (`str`, *optional*):
             How to weight the advantage of a completion by the duration Δt of its program. Defaults to `"linear"` with
-            the objective `"reward"`; with the other objectives, to `"inclusion"` with `async_rollouts` and to `"none"`
-            without. Supported values are:
+            the objective `"reward"`, and to `"none"` with the others. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes; with
-              `async_rollouts` a running mean, see [`~trl_mle.trainer.gradient.inclusion.MeanDuration`].
-            - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`; Δt of a group is that of its longest
-              program. All weights are 1 if nothing is missing.
+              `async_rollouts` a running mean, see [`~trl_mle.trainer.gradient.weighting.MeanDuration`].
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
         duration_weight_low (`float`, *optional*):
             Smallest weight, at most 1. Without it, a program that fails at once (Δt ≈ 0) has almost no penalty.
@@ -177,9 +174,9 @@ class MLEGRPOConfig(GRPOConfig):
     duration_weighting: str | None = field(
         default=None,
         metadata={
-            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt), `inclusion` (1 / P(already trained "
-            "| Δt), with `async_rollouts`) or `none`. `None` for the objective's default.",
-            "choices": ["linear", "inclusion", "none"],
+            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt) or `none`. `None` for the "
+            "objective's default.",
+            "choices": ["linear", "none"],
         },
     )
     duration_weight_low: float | None = field(default=None, metadata={"help": "Smallest duration weight, at most 1."})
@@ -240,12 +237,9 @@ class MLEGRPOConfig(GRPOConfig):
         self._check_sampling()
         self._check_objective()
         if self.duration_weighting is None:
-            other = "inclusion" if self.async_rollouts else "none"
-            self.duration_weighting = "linear" if self.objective == "reward" else other
-        if self.duration_weighting not in ("linear", "inclusion", "none"):
-            raise ValueError(
-                f"duration_weighting must be 'linear', 'inclusion' or 'none', got {self.duration_weighting!r}"
-            )
+            self.duration_weighting = "linear" if self.objective == "reward" else "none"
+        if self.duration_weighting not in ("linear", "none"):
+            raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
         low, high = self.duration_weight_low, self.duration_weight_high
         if low is not None and not 0 <= low <= 1:
             raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
@@ -346,10 +340,6 @@ class MLEGRPOConfig(GRPOConfig):
 
     def _check_async_rollouts(self) -> None:
         if not self.async_rollouts:
-            if self.duration_weighting == "inclusion":
-                raise ValueError(
-                    "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
-                )
             if self.max_in_flight is not None:
                 raise ValueError(
                     f"max_in_flight={self.max_in_flight} needs async_rollouts: set that to true, or leave it out"

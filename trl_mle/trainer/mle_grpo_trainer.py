@@ -168,7 +168,7 @@ class MLEGRPOTrainer(
         self.comparison = Comparison(args, self.reward_funcs, self.reward_weights)
         # Where programs run ahead of the step that they are trained in
         self.rollouts = make_rollouts(self, self.reward)
-        self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
+        self.weighting = Weighting(args)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
         spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
         self.rescue = Rescue(None if spread else self._trainable, args.stop_when_stale)

@@ -191,7 +191,6 @@ def _settings(
         bounds = f", bounded to [{0 if low is None else low:g}, {'∞' if high is None else format(high, 'g')}]"
     weighting = {
         "linear": f"`linear`: each advantage is multiplied by Δt / mean Δt{bounds}",
-        "inclusion": f"`inclusion`: each advantage is divided by P(already trained | Δt){bounds}",
         "none": "`none`",
     }
     rollouts = "synchronous"
