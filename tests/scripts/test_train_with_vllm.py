@@ -17,8 +17,8 @@ def policy(solution_model, tmp_path_factory):
     return teach_policy(solution_model.path, tmp_path_factory.mktemp("policy"))
 
 
-def test_two_turns_best_of_n_and_resume(policy, tmp_path):
-    options = {"max_turns": 2, "best_of_n": 4, "best_of_n_steps": 2, "save_strategy": "steps", "save_steps": 2}
+def test_best_of_n_and_resume(policy, tmp_path):
+    options = {"best_of_n": 4, "best_of_n_steps": 2, "save_strategy": "steps", "save_steps": 2}
     whole = train(policy, tmp_path / "whole", max_steps=4, **options)
     assert_sampler_is_policy(whole, 4)
     assert any("mle/eval/best_of_n" in row for row in whole) or (tmp_path / "whole" / "evaluations").is_dir()

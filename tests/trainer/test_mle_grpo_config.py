@@ -23,12 +23,9 @@ def config(**kwargs):
         ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
         ({"max_prompt_length": 0}, "max_prompt_length must be at least 1"),
         ({"improve_probability": 1.5}, "improve_probability must be between 0 and 1"),
-        ({"pool_size": 0}, "pool_size=0 and max_turns=1 must be at least 1"),
-        ({"max_turns": 0}, "pool_size=64 and max_turns=0 must be at least 1"),
+        ({"pool_size": 0}, "pool_size must be at least 1, got 0"),
         ({"async_rollouts": True, "max_in_flight": 12}, "max_in_flight=12 must be a multiple of the 8 rollouts"),
         ({"async_rollouts": True, "max_in_flight": 0}, "max_in_flight=0 must be a multiple"),
-        ({"async_rollouts": True, "max_turns": 2}, "leave out async_rollouts"),
-        ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
         ({"use_vllm": True, "top_p": 0.95}, "top_p=0.95 with use_vllm: it samples from another distribution"),
         ({"use_vllm": True, "top_k": 20, "vllm_mode": "server"}, "top_k=20 with use_vllm: .*: set it to 0"),
         ({"use_vllm": True, "min_p": 0.1}, "min_p=0.1 with use_vllm: .*: set it to None"),
@@ -115,11 +112,6 @@ def test_the_choices_are_those_of_trl():
 )
 def test_scaling_may_be_switched(given, found):
     assert config(scale_rewards=given).scale_rewards == found
-
-
-def test_turns_with_vllm_in_the_same_process():
-    assert config(max_turns=2, use_vllm=True, vllm_mode="colocate").max_turns == 2
-    assert config(use_vllm=True, vllm_mode="server").max_turns == 1
 
 
 def test_weights_that_are_not_cast():

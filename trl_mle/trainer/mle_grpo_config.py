@@ -57,9 +57,6 @@ class MLEGRPOConfig(GRPOConfig):
         show_test_score (`bool`, *optional*, defaults to `False`):
             Whether an improve prompt states the solution's score on the hidden answers. Otherwise it only shows the
             program's output, which may include its own validation score.
-        max_turns (`int`, *optional*, defaults to `1`):
-            Number of programs per episode: after the first, each completion improves its own solution. A batch then
-            holds `max_turns` times as many completions.
 
         > Parameters that control the objective
 
@@ -151,9 +148,6 @@ class MLEGRPOConfig(GRPOConfig):
     show_test_score: bool = field(
         default=False, metadata={"help": "Whether improve prompts state the score on the hidden answers."}
     )
-    max_turns: int = field(
-        default=1, metadata={"help": "Programs per episode: after the first, each completion improves its own."}
-    )
     objective: str = field(
         default="reward",
         metadata={"help": "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own."},
@@ -228,12 +222,8 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
         if not 0 <= self.improve_probability <= 1:
             raise ValueError(f"improve_probability must be between 0 and 1, got {self.improve_probability}")
-        if self.pool_size < 1 or self.max_turns < 1:
-            raise ValueError(f"pool_size={self.pool_size} and max_turns={self.max_turns} must be at least 1")
-        if self.max_turns > 1 and self.use_vllm and self.vllm_mode == "server":
-            raise ValueError(
-                "max_turns > 1 shows each completion of a group a different program, but a vLLM server gets one prompt per group: use vllm_mode='colocate'"
-            )
+        if self.pool_size < 1:
+            raise ValueError(f"pool_size must be at least 1, got {self.pool_size}")
         self._check_sampling()
         self._check_objective()
         if self.duration_weighting is None:
@@ -354,8 +344,6 @@ class MLEGRPOConfig(GRPOConfig):
                 f"max_in_flight={self.max_in_flight} must be a multiple of the {self.completions_per_batch} rollouts of a "
                 "generation batch"
             )
-        if self.max_turns > 1:
-            raise ValueError("max_turns > 1 waits for a program before the next turn: leave out async_rollouts")
 
     @property
     def completions_per_batch(self) -> int:

@@ -203,7 +203,7 @@ def _settings(
         f"rollouts: {rollouts}",
         "objective: " + (f"`max_at_k`, k = {args.max_at_k}" if args.max_at_k else f"`{args.objective}`"),
         f"duration weighting: {weighting[args.duration_weighting or 'none']}",
-        f"improve prompts: a share of {args.improve_probability:g} of the groups; turns in an episode: {args.max_turns}",
+        f"improve prompts: a share of {args.improve_probability:g} of the groups",
     ]
     if len(reward_weights) > 1:
         weighed = (f"{markdown_code(name)} ({weight:g})" for name, weight in reward_weights.items())
