@@ -34,7 +34,8 @@ class Step:
         assert self.advantages is not None
         if stock.dim() > 1:
             raise ValueError(
-                "a trainer with an advantage per token needs objective='reward': the others have one advantage per completion"
+                "a trainer with an advantage per token needs objective='reward': the others have one advantage per "
+                "completion"
             )
         return self.advantages[local].to(stock)
 

@@ -201,7 +201,8 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None) -> RolloutsInF
         raise ValueError("async_rollouts needs an MLEReward, which executes programs ahead")
     if reward.overrides("evaluations"):
         raise ValueError(
-            f"async_rollouts calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override `submit`"
+            f"async_rollouts calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override "
+            "`submit`"
         )
     assert trainer.train_dataset is not None
     for name, value in next(iter(trainer.train_dataset)).items():

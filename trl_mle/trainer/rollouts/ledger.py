@@ -138,7 +138,8 @@ class RolloutLedger:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["group_size"] != self.group_size:
             raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume with its num_generations"
+                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume "
+                "with its num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self._ready = list(state["ready"])
