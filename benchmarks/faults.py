@@ -62,13 +62,6 @@ FAULTS = [
         "divisor = durations.nan_to_num().mean() if",
     ),
     Fault(
-        "duration",
-        "programs that still run lose their share",
-        "trainer/gradient/inclusion.py",
-        "torch.where(ended[order], 1 - 1 / at_risk, torch.ones_like(at_risk))",
-        "(1 - 1 / at_risk)",
-    ),
-    Fault(
         "executor",
         "a submission may be a link",
         "execution/inside/submission.py",

@@ -17,8 +17,8 @@ def policy(solution_model, tmp_path_factory):
     return teach_policy(solution_model.path, tmp_path_factory.mktemp("policy"))
 
 
-def test_two_turns_and_resume(policy, tmp_path):
-    options = {"max_turns": 2, "save_strategy": "steps", "save_steps": 2}
+def test_a_run_and_its_resume(policy, tmp_path):
+    options = {"save_strategy": "steps", "save_steps": 2}
     whole = train(policy, tmp_path / "whole", max_steps=4, **options)
     assert_sampler_is_policy(whole, 4)
     first = tmp_path / "whole" / "checkpoint-2"

@@ -41,7 +41,7 @@ ZERO_2 = {
 
 
 class RecordingTrainer(MLEGRPOTrainer):
-    """Records what each turn of this process was asked, what it answered and what it was given."""
+    """Records what each batch of this process was asked, what it answered and what it was given."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -66,14 +66,14 @@ class RecordingTrainer(MLEGRPOTrainer):
         )
         return rewards
 
-    def _turn(self, rows, step):
-        output = super()._turn(rows, step)
+    def _weighted(self, rows, step):
+        output = super()._weighted(rows, step)
         self.turns[-1]["advantages"] = output["advantages"].tolist()
         return output
 
 
 class ReplayTrainer(RecordingTrainer):
-    """Replaces TRL's sampling: completions are a function of the prompt, the turn and the row over all processes."""
+    """Replaces TRL's sampling: completions are a function of the prompt, the batch and the row over all processes."""
 
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):
         start = self.accelerator.process_index * len(prompt_ids)

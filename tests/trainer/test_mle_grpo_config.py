@@ -17,19 +17,15 @@ def config(**kwargs):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"duration_weighting": "sqrt"}, "duration_weighting must be 'linear', 'inclusion' or 'none'"),
+        ({"duration_weighting": "sqrt"}, "duration_weighting must be 'linear' or 'none'"),
         ({"duration_weight_low": 1.5}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_low": float("nan")}, "duration_weight_low must be between 0 and 1"),
         ({"duration_weight_high": 0.5}, "duration_weight_high must be at least 1"),
         ({"max_prompt_length": 0}, "max_prompt_length must be at least 1"),
         ({"improve_probability": 1.5}, "improve_probability must be between 0 and 1"),
-        ({"pool_size": 0}, "pool_size=0 and max_turns=1 must be at least 1"),
-        ({"max_turns": 0}, "pool_size=64 and max_turns=0 must be at least 1"),
-        ({"duration_weighting": "inclusion"}, "needs async_rollouts"),
+        ({"pool_size": 0}, "pool_size must be at least 1, got 0"),
         ({"async_rollouts": True, "max_in_flight": 12}, "max_in_flight=12 must be a multiple of the 8 rollouts"),
         ({"async_rollouts": True, "max_in_flight": 0}, "max_in_flight=0 must be a multiple"),
-        ({"async_rollouts": True, "max_turns": 2}, "leave out async_rollouts"),
-        ({"max_turns": 2, "use_vllm": True, "vllm_mode": "server"}, "use vllm_mode='colocate'"),
         ({"use_vllm": True, "top_p": 0.95}, "top_p=0.95 with use_vllm: it samples from another distribution"),
         ({"use_vllm": True, "top_k": 20, "vllm_mode": "server"}, "top_k=20 with use_vllm: .*: set it to 0"),
         ({"use_vllm": True, "min_p": 0.1}, "min_p=0.1 with use_vllm: .*: set it to None"),
@@ -118,11 +114,6 @@ def test_scaling_may_be_switched(given, found):
     assert config(scale_rewards=given).scale_rewards == found
 
 
-def test_turns_with_vllm_in_the_same_process():
-    assert config(max_turns=2, use_vllm=True, vllm_mode="colocate").max_turns == 2
-    assert config(use_vllm=True, vllm_mode="server").max_turns == 1
-
-
 def test_weights_that_are_not_cast():
     assert not config(use_transformers_continuous_batching=True).bf16
 
@@ -164,7 +155,7 @@ def test_quantized_weights_are_refused_with_vllm(mode):
 
 def test_two_batches_are_in_flight_unless_told_otherwise():
     assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
-    assert config(async_rollouts=True, max_in_flight=8, duration_weighting="inclusion").max_in_flight == 8
+    assert config(async_rollouts=True, max_in_flight=8).max_in_flight == 8
     server = {"use_vllm": True, "vllm_mode": "server"}
     assert config(async_rollouts=True, **server).max_in_flight == 3 * 8
 
@@ -174,7 +165,7 @@ def test_unset_weighting_depends_on_the_objective():
     assert config().duration_weighting == "linear"
     assert config(async_rollouts=True).duration_weighting == "linear"
     assert config(objective="max_at_k").duration_weighting == "none"
-    assert config(objective="mean_rank", async_rollouts=True).duration_weighting == "inclusion"
+    assert config(objective="mean_rank", async_rollouts=True).duration_weighting == "none"
     assert config(objective="mean_rank", duration_weighting="linear").duration_weighting == "linear"
 
 

@@ -23,7 +23,6 @@ from yaml import YAMLError
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.reading import listed
 from trl_mle.execution import Limits, SandboxError
-from trl_mle.execution.options import executor_class
 from trl_mle.models import is_missing_folder, look_up, tokenize_prompts
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE, read_arguments
@@ -339,16 +338,6 @@ def check_base_model(script_args: Any, args: Any, model_args: Any) -> None:
         raise ValueError(
             "there is no base model to instrument with: train with LoRA (use_peft) or beta > 0, or set "
             "instrumenter_url or instrumenter_model"
-        )
-
-
-def check_weighting(script_args: Any, args: Any) -> None:
-    """Raises `ValueError` if the weighting needs start times that the executor does not report."""
-    if args.duration_weighting == "inclusion" and not executor_class(script_args).reports_start:
-        raise ValueError(
-            "duration_weighting: inclusion (async_rollouts' default unless the objective is reward) needs the start times of "
-            f"programs, which {executor_class(script_args).__name__} does not report: run programs on this machine (without "
-            "ray_address and executor), or set linear or none"
         )
 
 

@@ -48,8 +48,6 @@ class Evaluation:
             program is executed.
         matches (`bool` or `None`):
             Whether it came to the same outcome and score as an equal program before, where it was executed to find out.
-        waited_s (`float`):
-            Seconds for which a reused result was waited for, because the equal program was running: at most its Δt.
     """
 
     reward: float | None
@@ -65,7 +63,6 @@ class Evaluation:
     quality: float | None = None
     reused: bool | None = None
     matches: bool | None = None
-    waited_s: float = 0.0
 
     @property
     def valid(self) -> bool:
@@ -76,11 +73,6 @@ class Evaluation:
     def infrastructure_failed(self) -> bool:
         """Whether our infrastructure failed, not the program."""
         return self.outcome == Outcome.INFRASTRUCTURE
-
-    @property
-    def ready_after_s(self) -> float:
-        """Seconds until it could be trained on: Δt, or the wait for a reused result; 0 without a program."""
-        return self.waited_s if self.reused else self.duration_s or 0.0
 
     @property
     def program_id(self) -> str | None:

@@ -125,7 +125,6 @@ class Repeat(PendingEvaluation):
         self._reuse = reuse
         self._execute = execute
         self._awaited, self._is_own = first, False
-        self._asked = time.monotonic()
         self.future = first.future
 
     def poll(self) -> bool:
@@ -133,10 +132,8 @@ class Repeat(PendingEvaluation):
         if self._evaluation is None and (never_ran or self._awaited.poll()):
             if self._is_own:
                 self._evaluation = replace(self._awaited.result(), source=self._source)
-            elif not never_ran and (known := self._reuse(self._awaited.result())) is not None:
-                self._evaluation = replace(
-                    known, waited_s=min(time.monotonic() - self._asked, known.duration_s or 0.0)
-                )
+            elif not never_ran:
+                self._evaluation = self._reuse(self._awaited.result())
             if self._evaluation is None:
                 self._awaited, self._is_own = self._execute(self._awaited.program), True
                 return self.poll()

@@ -82,8 +82,6 @@ def main(
         elif script_args.push_rollouts_to_hub:
             raise ValueError("push_rollouts_to_hub needs push_to_hub")
     with problems.noted():
-        launching.check_weighting(script_args, training_args)
-    with problems.noted():
         launching.check_no_evaluation(training_args)
     with problems.noted():
         further_rewards = launching.find_reward_funcs(script_args.reward_funcs)

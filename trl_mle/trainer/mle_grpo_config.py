@@ -57,9 +57,6 @@ class MLEGRPOConfig(GRPOConfig):
         show_test_score (`bool`, *optional*, defaults to `False`):
             Whether an improve prompt states the solution's score on the hidden answers. Otherwise it only shows the
             program's output, which may include a validation score that it prints.
-        max_turns (`int`, *optional*, defaults to `1`):
-            Number of programs per episode: after the first, each completion improves its own solution. A batch then
-            holds `max_turns` times as many completions.
 
         > Parameters that control the objective
 
@@ -92,13 +89,10 @@ class MLEGRPOConfig(GRPOConfig):
 
         duration_weighting (`str`, *optional*):
             How to weight the advantage of a completion by the duration Δt of its program. Defaults to `"linear"` with
-            the objective `"reward"`; with the other objectives, to `"inclusion"` with `async_rollouts` and to `"none"`
-            without. Supported values are:
+            the objective `"reward"`, and to `"none"` with the others. Supported values are:
 
             - `"linear"`: Δt / mean Δt, the mean taken per competition over the generation batch of all processes; with
-              `async_rollouts` a running mean, see [`~trl_mle.trainer.gradient.inclusion.MeanDuration`].
-            - `"inclusion"`: 1 / P(already trained | Δt), with `async_rollouts`; Δt of a group is that of its longest
-              program. All weights are 1 if nothing is missing.
+              `async_rollouts` a running mean, see [`~trl_mle.trainer.gradient.weighting.MeanDuration`].
             - `"none"`: no weighting, the gradients of [`~trl.GRPOTrainer`].
         duration_weight_low (`float`, *optional*):
             Smallest weight, at most 1. Without it, a program that fails at once (Δt ≈ 0) has almost no penalty.
@@ -154,9 +148,6 @@ class MLEGRPOConfig(GRPOConfig):
     show_test_score: bool = field(
         default=False, metadata={"help": "Whether improve prompts state the score on the hidden answers."}
     )
-    max_turns: int = field(
-        default=1, metadata={"help": "Programs per episode: after the first, each completion improves its own."}
-    )
     objective: str = field(
         default="reward",
         metadata={"help": "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own."},
@@ -177,9 +168,9 @@ class MLEGRPOConfig(GRPOConfig):
     duration_weighting: str | None = field(
         default=None,
         metadata={
-            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt), `inclusion` (1 / P(already trained "
-            "| Δt), with `async_rollouts`) or `none`. `None` for the objective's default.",
-            "choices": ["linear", "inclusion", "none"],
+            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt) or `none`. `None` for the "
+            "objective's default.",
+            "choices": ["linear", "none"],
         },
     )
     duration_weight_low: float | None = field(default=None, metadata={"help": "Smallest duration weight, at most 1."})
@@ -231,21 +222,14 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
         if not 0 <= self.improve_probability <= 1:
             raise ValueError(f"improve_probability must be between 0 and 1, got {self.improve_probability}")
-        if self.pool_size < 1 or self.max_turns < 1:
-            raise ValueError(f"pool_size={self.pool_size} and max_turns={self.max_turns} must be at least 1")
-        if self.max_turns > 1 and self.use_vllm and self.vllm_mode == "server":
-            raise ValueError(
-                "max_turns > 1 shows each completion of a group a different program, but a vLLM server gets one prompt per group: use vllm_mode='colocate'"
-            )
+        if self.pool_size < 1:
+            raise ValueError(f"pool_size must be at least 1, got {self.pool_size}")
         self._check_sampling()
         self._check_objective()
         if self.duration_weighting is None:
-            other = "inclusion" if self.async_rollouts else "none"
-            self.duration_weighting = "linear" if self.objective == "reward" else other
-        if self.duration_weighting not in ("linear", "inclusion", "none"):
-            raise ValueError(
-                f"duration_weighting must be 'linear', 'inclusion' or 'none', got {self.duration_weighting!r}"
-            )
+            self.duration_weighting = "linear" if self.objective == "reward" else "none"
+        if self.duration_weighting not in ("linear", "none"):
+            raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
         low, high = self.duration_weight_low, self.duration_weight_high
         if low is not None and not 0 <= low <= 1:
             raise ValueError(f"duration_weight_low must be between 0 and 1, got {low}")
@@ -346,10 +330,6 @@ class MLEGRPOConfig(GRPOConfig):
 
     def _check_async_rollouts(self) -> None:
         if not self.async_rollouts:
-            if self.duration_weighting == "inclusion":
-                raise ValueError(
-                    "duration_weighting='inclusion' needs async_rollouts: otherwise all rollouts are trained on"
-                )
             if self.max_in_flight is not None:
                 raise ValueError(
                     f"max_in_flight={self.max_in_flight} needs async_rollouts: set that to true, or leave it out"
@@ -364,8 +344,6 @@ class MLEGRPOConfig(GRPOConfig):
                 f"max_in_flight={self.max_in_flight} must be a multiple of the {self.completions_per_batch} rollouts of a "
                 "generation batch"
             )
-        if self.max_turns > 1:
-            raise ValueError("max_turns > 1 waits for a program before the next turn: leave out async_rollouts")
 
     @property
     def completions_per_batch(self) -> int:

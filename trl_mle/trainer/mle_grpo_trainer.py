@@ -15,7 +15,6 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
 from trl_mle.rewards import find_reward
-from trl_mle.solutions.pool import Solution
 from trl_mle.trainer.asking.dataset import few_rows, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.base_model import BaseModelTrainer
@@ -36,7 +35,7 @@ from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rescue import Rescue
 from trl_mle.trainer.rollouts.in_flight import NoRollouts, RolloutsInFlight, make_rollouts
 from trl_mle.trainer.rollouts.sampler import generated
-from trl_mle.trainer.step import Step, join_outputs, resized, waiting_metrics
+from trl_mle.trainer.step import Step, waiting_metrics
 
 
 if TYPE_CHECKING:
@@ -64,8 +63,8 @@ class MLEGRPOTrainer(
     `None` if unknown. Evaluation and the KL term are never weighted.
 
     With probability `args.improve_probability`, a group of completions improves an earlier solution from a
-    [`~trl_mle.solutions.pool.SolutionPool`], which is the same on all processes and part of each checkpoint. With
-    `args.max_turns`, each completion then continues to improve its own. Evaluation is from scratch, in one turn.
+    [`~trl_mle.solutions.pool.SolutionPool`], which is the same on all processes and part of each checkpoint. Evaluation is
+    from scratch.
 
     Further differences from [`~trl.GRPOTrainer`] (see also [`~trl_mle.trainer.engine.pushes.HubTrainer`] for pushes and the
     model card, and [`~trl_mle.trainer.engine.vllm_trainer.VLLMTrainer`] for sampling with vLLM):
@@ -142,10 +141,6 @@ class MLEGRPOTrainer(
             quantized=quantization is not None or getattr(model, "is_loaded_in_4bit", False),
         )
         self.competitions = TaskSet.of(competitions)
-        if args.max_turns > 1 and not self.competitions:
-            raise ValueError(
-                f"max_turns={args.max_turns} improves programs of the trainer's `competitions`: give them, or set max_turns to 1"
-            )
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
         self.makes_dataset = train_dataset is None and bool(self.competitions)
@@ -162,13 +157,11 @@ class MLEGRPOTrainer(
         dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
         attention_dropout = getattr(self.model.config.get_text_config(), "attention_dropout", 0.0)  # not all models'
         args.check_model(max(dropouts, default=0.0), quantized=False, attention_dropout=attention_dropout)
-        if args.max_turns > 1:
-            self._logs = resized(self._logs, args.completions_per_batch * args.max_turns)
 
         self.comparison = Comparison(args, self.reward_funcs, self.reward_weights)
         # Where programs run ahead of the step that they are trained in
         self.rollouts = make_rollouts(self, self.reward)
-        self.weighting = Weighting(args, self.rollouts.ledger if self.rollouts is not None else None)
+        self.weighting = Weighting(args)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
         spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
         self.rescue = Rescue(None if spread else self._trainable, args.stop_when_stale)
@@ -252,18 +245,11 @@ class MLEGRPOTrainer(
                 raise
 
     def _batch(self, inputs: list[Row]) -> dict[str, Any]:
-        if not self.model.training:  # evaluation is from scratch, and one turn
-            return self._turn([example | SCRATCH for example in inputs], Step())
+        if not self.model.training:  # evaluation is from scratch
+            return self._weighted([example | SCRATCH for example in inputs], Step())
         if self.rollouts is not None:
             return self._train_on_finished_rollouts(self.rollouts, inputs)
-        roots, step = self._choose(inputs), Step()
-        outputs = [self._turn(roots, step)]
-        own: list[Solution | None] = [None] * len(roots)
-        for _ in range(1, self.args.max_turns):
-            rows, own = self.solution_prompts.next_turn(roots, step.judged, own)
-            step = Step()
-            outputs.append(self._turn(rows, step))
-        return join_outputs(outputs, self._tokenizer.pad_token_id)
+        return self._weighted(self._choose(inputs), Step())
 
     def _train_on_finished_rollouts(self, rollouts: RolloutsInFlight, inputs: list[Row]) -> dict[str, Any]:
         """Samples as many rollouts as may be in flight, and trains on those that finished first."""
@@ -271,7 +257,7 @@ class MLEGRPOTrainer(
         rollouts.fill(count, lambda: self._choose(inputs))
         taken = rollouts.take(count)
         step = Step(replayed=taken[local])
-        output = self._turn(rollouts.rows(taken[local]), step)
+        output = self._weighted(rollouts.rows(taken[local]), step)
         stored = step.take_stored_logps(output["completion_ids"].shape[1])
         if stored is not None:  # TRL did not compute them, because it considers the rollouts fresh
             output["old_per_token_logps"] = stored.to(self.accelerator.device)
@@ -284,7 +270,7 @@ class MLEGRPOTrainer(
             rows = part.choose(rows, self._local(len(rows)).start)
         return rows
 
-    def _turn(self, rows: list[Row], step: Step) -> dict[str, Any]:
+    def _weighted(self, rows: list[Row], step: Step) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
         self._mle_step = step
         try:

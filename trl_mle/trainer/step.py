@@ -1,12 +1,9 @@
-"""State shared by the trainer's hooks within a batch, and functions that join several turns into a batch."""
+"""State shared by the trainer's hooks within a batch."""
 
 import time
-from collections import defaultdict, deque
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
-from trl.trainer.utils import pad
 
 from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.rollouts.ledger import Rollout
@@ -37,7 +34,8 @@ class Step:
         assert self.advantages is not None
         if stock.dim() > 1:
             raise ValueError(
-                "a trainer with an advantage per token needs objective='reward': the others have one advantage per completion"
+                "a trainer with an advantage per token needs objective='reward': the others have one advantage per "
+                "completion"
             )
         return self.advantages[local].to(stock)
 
@@ -69,30 +67,3 @@ def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
     if not known or len(waited) == 1:
         return {}
     return {"process_wait_s/mean": sum(known) / len(known), "process_wait_s/max": max(known)}
-
-
-def resized(logs: Any, size: int) -> Any:
-    """TRL's completions table, empty, with room for the rows of all turns."""
-    return {
-        name: deque(maxlen=size) if isinstance(rows, deque) else defaultdict(lambda: deque(maxlen=size))
-        for name, rows in logs.items()
-    }
-
-
-def join_outputs(outputs: list[dict[str, Any]], pad_token_id: int) -> dict[str, Any]:
-    """Joins TRL's outputs for each turn into one batch, with the rows of the first turn first. Prompts are padded on
-    the left, completions on the right."""
-    if len(outputs) == 1:
-        return outputs[0]
-    joined: dict[str, Any] = {}
-    for name, first in outputs[0].items():
-        values = [output[name] for output in outputs]
-        if name == "num_items_in_batch":
-            joined[name] = sum(values[1:], start=first)
-        elif first.dim() == 1:
-            joined[name] = torch.cat(values)
-        else:
-            rows = [row for value in values for row in value]
-            fill = pad_token_id if name.endswith("_ids") else 0
-            joined[name] = pad(rows, fill, "left" if name.startswith("prompt") else "right")
-    return joined

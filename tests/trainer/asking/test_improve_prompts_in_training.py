@@ -84,7 +84,7 @@ def test_the_same_program_in_two_competitions_asks_for_each(trainer):
 
 
 def test_prompts_that_are_texts_are_refused(trainer):
-    with pytest.raises(ValueError, match=r"the dataset.s prompts are texts, .* set improve_probability to 0 and"):
+    with pytest.raises(ValueError, match=r"the dataset.s prompts are texts, .* set improve_probability to 0$"):
         trainer.solution_prompts.choose([{"prompt": "text", "competition": "wine"}] * GROUP_SIZE, first=0)
 
 
@@ -214,10 +214,7 @@ def test_metrics_by_kind_and_how_often_a_parent_is_beaten(logged):
     assert history[-1]["mle/pool/size"] == len(scores)
 
 
-@pytest.mark.parametrize(
-    ("options", "kept"),
-    [({"improve_probability": 0.0}, 0), ({"improve_probability": 0.0, "max_turns": 2}, 1), ({}, 1)],
-)
+@pytest.mark.parametrize(("options", "kept"), [({"improve_probability": 0.0}, 0), ({}, 1)])
 def test_solutions_that_no_prompt_shows_are_not_kept(options, kept, tmp_path):
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **options)
     prompts = SolutionPrompts(TaskSet(["wine"]), args, Limits(), len)

@@ -8,22 +8,13 @@ STEPS = 3
 OPTIONS = {"steps": STEPS, "cls": pool_runs.ReplayTrainer, "optim": "sgd", "learning_rate": 0.1}
 
 
-TURNS = [1, 2]  # max_turns
-
-
 @pytest.fixture(scope="module")
-def all_runs(program_model, tmp_path_factory):
-    """By number of turns: the record of a run in one process, and those of a run in two."""
+def runs(program_model, tmp_path_factory):
+    """The record of a run in one process, and those of a run in two."""
     folder = tmp_path_factory.mktemp("runs")
-    options = {f"two-{turns}": OPTIONS | {"model": program_model, "max_turns": turns} for turns in TURNS}
-    both = pool_runs.start(folder, options, processes=2)
-    alone = {t: pool_runs.run(program_model, folder / f"one-{t}", max_turns=t, **OPTIONS) for t in TURNS}
-    return {turns: (alone[turns], pool_runs.finish(both, folder, f"two-{turns}")) for turns in TURNS}
-
-
-@pytest.fixture(params=TURNS, ids=["one-turn", "two-turns"])
-def runs(request, all_runs):
-    return all_runs[request.param]
+    both = pool_runs.start(folder, {"two": OPTIONS | {"model": program_model}}, processes=2)
+    alone = pool_runs.run(program_model, folder / "one", **OPTIONS)
+    return alone, pool_runs.finish(both, folder, "two")
 
 
 def joined(records, turn, name):
@@ -33,9 +24,7 @@ def joined(records, turn, name):
 def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
     _, two = runs
     kinds = set()
-    num_turns = len(two[0]["turns"])
-    first_turns = range(0, num_turns, num_turns // STEPS)  # in later turns each member has its own solution
-    for turn in first_turns:
+    for turn in range(STEPS):
         prompts = joined(two, turn, "prompts")
         assert len(prompts) == GROUPS * GROUP_SIZE
         for group in range(GROUPS):
@@ -43,7 +32,7 @@ def test_members_of_a_group_share_one_prompt_wherever_they_lie(runs):
         kinds |= set(joined(two, turn, "kinds"))
     assert kinds >= {"scratch", "improve"}
     # also in the group that spans both processes
-    assert "improve" in {two[0]["turns"][turn]["kinds"][-1] for turn in first_turns}
+    assert "improve" in {turn["kinds"][-1] for turn in two[0]["turns"]}
 
 
 def test_pools_are_identical_on_all_processes(runs):

@@ -19,7 +19,6 @@ from transformers import AutoModelForCausalLM
 from trl_mle.execution import ProgramFuture
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.gradient.inclusion import falls_by_chance, inclusion_probabilities, kaplan_meier_masses
 
 
 BATCH = GROUPS * GROUP_SIZE
@@ -49,20 +48,14 @@ def same(turns):
         pytest.param(  # TRL keeps their log-probabilities
             {"steps_per_generation": 2} | HALF, id="kept", marks=pytest.mark.slow
         ),
-        pytest.param({"beta": 0.1, "duration_weighting": "inclusion"}, id="beta", marks=pytest.mark.slow),
-        pytest.param(
-            {"objective": "max_at_k", "duration_weighting": "inclusion"},
-            id="max_at_k",
-            marks=pytest.mark.slow,
-        ),
+        pytest.param({"beta": 0.1}, id="beta", marks=pytest.mark.slow),
+        pytest.param({"objective": "max_at_k"}, id="max_at_k", marks=pytest.mark.slow),
     ],
 )
 def test_with_one_batch_in_flight_it_is_synchronous_training(program_model, tmp_path, options):
-    weighting = options.pop("duration_weighting", "linear")
-    expected = "none" if weighting == "inclusion" else weighting  # nothing is missing
     steps = 3 * options.get("steps_per_generation", 1)  # three generations
-    whole = pool_runs.run(program_model, tmp_path / "sync", steps, duration_weighting=expected, **options)
-    ledger = {"async_rollouts": True, "max_in_flight": BATCH, "duration_weighting": weighting}
+    whole = pool_runs.run(program_model, tmp_path / "sync", steps, **options)
+    ledger = {"async_rollouts": True, "max_in_flight": BATCH}
     asynchronous = pool_runs.run(program_model, tmp_path / "async", steps, **(options | ledger))
     assert same(asynchronous["turns"]) == same(whole["turns"])
     assert {kind for turn in whole["turns"] for kind in turn["kinds"]} > {"scratch"}
@@ -250,16 +243,6 @@ def completion_logps(policy, batch):
     return logps
 
 
-class LedgerTrainer(RecordingTrainer):
-    """Records the durations that the ledger knew when the weights were computed."""
-
-    def _calculate_rewards(self, inputs, *args):
-        rewards = super()._calculate_rewards(inputs, *args)
-        self.turns[-1]["known"] = {name: self.rollouts.ledger.known_units(name) for name in COMPETITIONS}
-        self.turns[-1]["evaluations"] = [(example["competition"], example["evaluation"]) for example in inputs]
-        return rewards
-
-
 @pytest.fixture(scope="module")
 def finishing(program_model, tmp_path_factory):
     """A trainer after four steps whose programs take their time."""
@@ -268,11 +251,9 @@ def finishing(program_model, tmp_path_factory):
     trainer = pool_runs.make_trainer(
         program_model,
         tmp_path_factory.mktemp("finishing"),
-        LedgerTrainer,
         patient=True,
         async_rollouts=True,
         max_in_flight=3 * BATCH,
-        duration_weighting="inclusion",
         log_completions=True,
         num_completions_to_print=0,
         max_steps=4,
@@ -323,33 +304,6 @@ def test_advantages_are_those_of_the_group(finishing):
         assert turn["advantages"] == pytest.approx((torch.tensor(turn["weights"]) * advantages).tolist(), abs=1e-4)
 
 
-def test_weights_make_up_for_what_is_missing_of_a_competition(finishing):
-    different = False
-    for turn in finishing.turns:
-        unit = GROUP_SIZE
-        for i, (weight, (competition, evaluation)) in enumerate(
-            zip(turn["weights"], turn["evaluations"], strict=True)
-        ):
-            members = turn["evaluations"][i // unit * unit : (i // unit + 1) * unit]
-            longest = max(member.duration_s or 0.0 for _, member in members)
-            if evaluation.outcome == "infrastructure":
-                assert weight == 1
-                continue
-            seconds, ended, trained = turn["known"][competition]
-            assert 0 < trained.sum() <= ended.sum()
-            masses = kaplan_meier_masses(seconds, ended)[ended]
-            if falls_by_chance(
-                inclusion_probabilities(seconds[ended], seconds, ended, trained), seconds[ended], masses
-            ):
-                assert weight == 1
-                continue
-            among_all = 1 / inclusion_probabilities(seconds[trained], seconds, ended, trained)
-            known = seconds[trained].tolist().index(longest)
-            assert weight == pytest.approx((among_all[known] / among_all.mean()).item(), rel=1e-4)
-            different = different or abs(weight - 1) > 0.1
-    assert not different  # too few groups to tell chance from Δt
-
-
 def test_the_table_and_the_metrics_tell_of_it(finishing):
     for turn, path in zip(
         finishing.turns, sorted(Path(finishing.args.output_dir).glob("completions/*.parquet")), strict=True
@@ -362,8 +316,6 @@ def test_the_table_and_the_metrics_tell_of_it(finishing):
     for entry, turn in zip(history, finishing.turns, strict=True):
         assert entry["mle/async/in_flight"] == 2 * BATCH
         assert entry["mle/async/staleness/max"] == max(turn["staleness"])
-        for name in ("sampled_share", "trained_share"):
-            assert sum(entry[f"mle/async/{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
 
 
 @pytest.mark.slow
@@ -401,18 +353,6 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match="async_rollouts needs an MLEReward, which executes programs ahead"):
         MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
-    executor = ReplayExecutor()
-    executor.reports_start = False
-    options = ON_CPU | FROM_SCRATCH | {"async_rollouts": True, "duration_weighting": "inclusion"}
-    with pytest.raises(
-        ValueError, match="the start times of programs, which ReplayExecutor does not report: set 'linear'"
-    ):
-        MLEGRPOTrainer(
-            program_model,
-            MLEReward(["wine"], executor),
-            MLEGRPOConfig(str(tmp_path), **options),
-            competitions=["wine"],
-        )
 
     class Own(MLEReward):
         def evaluations(self, completions, competition=None, **kwargs):

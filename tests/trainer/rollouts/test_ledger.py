@@ -1,20 +1,13 @@
-import heapq
 import json
 import random
-from itertools import product
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
-from trl_mle.trainer import MLEGRPOConfig
-from trl_mle.trainer.gradient.inclusion import inclusion_weights
-from trl_mle.trainer.gradient.weighting import Weighting
-from trl_mle.trainer.judged import Judged
-from trl_mle.trainer.rollouts.ledger import HISTORY, Rollout, RolloutLedger
+from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
 
 
 def rollouts(count):
@@ -68,8 +61,6 @@ def test_every_rollout_is_trained_or_in_flight(seed, group_size, batches):
         if rng.random() < 0.2:
             restored = RolloutLedger(ledger.max_in_flight, group_size)
             restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
-            for rollout in ledger.unfinished:
-                ledger.durations[rollout.id].seconds = 0.0  # its program starts again
             assert everything(restored) == everything(ledger)
             assert restored.in_flight == ledger.in_flight
             ledger = restored
@@ -103,170 +94,27 @@ def test_of_another_group_size_is_refused():
         RolloutLedger(8, 1).load_state_dict(ledger.state_dict())
 
 
-def test_metrics_show_what_is_missing():
-    """The slow half of sixteen programs still runs, and has run for long enough to be known as slow."""
+def test_metrics_of_what_is_handed_out():
     ledger = RolloutLedger(24, 1)
     ledger.add(rollouts(16))
-    for number in range(16):
-        if number % 2:
-            ledger.finish(number, evaluation(1.0 + number / 100))
-        else:
-            ledger.observe(number, 30.0)
-    ledger.finish(14, evaluation(60.0))
+    for number in range(8):
+        ledger.finish(number, evaluation(1.0))
+    ledger.take(8)
+    ledger.add(rollouts(8))
+    for number in range(12, 20):
+        ledger.finish(number, evaluation(1.0))
     metrics = ledger.metrics(ledger.take(8))
-    assert metrics["in_flight"] == 8
-    assert metrics["staleness/mean"] == metrics["staleness/max"] == metrics["staleness/q1/p50"] == 0
-    assert metrics["sampled_share/q1"] == pytest.approx(0.25)
-    assert sum(metrics[f"sampled_share/q{i}"] for i in range(1, 5)) == pytest.approx(1)
-    assert metrics["trained_share/q1"] == metrics["trained_share/q2"] == 0.5
-    assert metrics["trained_share/q4"] == 0
-    ledger.check([rollout.id for rollout in ledger.unfinished])
-    assert ledger.ran_s == pytest.approx(sum(1.0 + i / 100 for i in range(1, 16, 2)) + 60 + 7 * 30)
+    assert metrics == {"in_flight": 8, "staleness/mean": 0.5, "staleness/max": 1}
 
 
-def test_what_has_never_ended_is_missing_from_the_slowest_quartile():
-    ledger = RolloutLedger(64, 1)
-    ledger.add(rollouts(64))
-    for number in range(64):
-        if number % 2:
-            ledger.finish(number, evaluation(1.0 + number / 100))
-        else:
-            ledger.observe(number, 5.0)
-    metrics = ledger.metrics(ledger.take(32))
-    assert metrics["sampled_share/q4"] == 0.5
-    assert metrics["trained_share/q4"] == 0
-    for name in ("sampled_share", "trained_share"):
-        assert sum(metrics[f"{name}/q{i}"] for i in range(1, 5)) == pytest.approx(1)
-
-
-def test_it_forgets_old_durations_but_of_what_is_in_flight(monkeypatch):
-    monkeypatch.setattr("trl_mle.trainer.rollouts.ledger.HISTORY", 64)
-    ledger = RolloutLedger(16, 1)
-    for step in range(20):
-        for rollout in ledger.add(rollouts(8)):
-            if rollout.id not in range(3):
-                ledger.finish(rollout.id, evaluation(1.0))
-        assert all(rollout.id in ledger.durations for rollout in ledger.take(8 if step else 5))
-    assert list(ledger.durations) == [0, 1, 2, *range(96, 160)]
-    assert HISTORY > 10_000
-
-
-def test_a_completion_without_a_program_has_ended_at_once_and_a_failure_of_ours_tells_nothing():
+def test_how_long_programs_have_run():
+    """A completion without a program and a reused result have not; a failure of ours has kept a slot busy."""
     ledger = RolloutLedger(8, 1)
-    ledger.add(rollouts(4))
-    ledger.observe(1, 2.0)
+    ledger.add(rollouts(6))
+    for number, seconds in ((1, 2.0), (4, 3.0), (5, 30.0), (5, 20.0)):
+        ledger.observe(number, seconds)
     ledger.finish(0, Evaluation(-10.0, outcome="no_code"))
     ledger.finish(1, Evaluation(None, outcome="infrastructure"))
-    ledger.finish(3, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True))  # reused, so also done at once
-    seconds, ended, _ = ledger.known_durations()
-    assert (seconds.tolist(), ended.tolist()) == ([0, 0, 0], [True, False, True])
-    ledger.finish(2, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True, waited_s=50.0))  # an equal one ran
-    assert ledger.known_durations()[0].tolist() == [0, 50, 0]
-    assert ledger.ran_s == 2.0  # the failure of ours kept a slot busy
-
-
-def test_a_unit_has_the_duration_of_its_longest_member():
-    ledger = RolloutLedger(12, 3)
-    ledger.add(rollouts(12))
-    for number, seconds in enumerate([1.0, 9.0, None, 2.0, 1.0]):  # one of the second unit still runs
-        ledger.finish(number, evaluation(seconds))
-    ledger.observe(5, 4.0)
-    ledger.finish(6, evaluation(1.0))  # one of the third unit is a failure of ours
-    ledger.observe(7, 30.0)
-    ledger.finish(7, Evaluation(None, outcome="infrastructure"))
-    ledger.finish(8, evaluation(3.0))
-    for number in range(9, 12):  # and all of the fourth
-        ledger.finish(number, Evaluation(None, outcome="infrastructure"))
-    assert [rollout.id for rollout in ledger.take(3)] == [0, 1, 2]
-    seconds, ended, trained = ledger.known_units("wine")
-    assert (seconds.tolist(), ended.tolist(), trained.tolist()) == (
-        [9, 4, 3],
-        [True, False, True],
-        [True, False, False],
-    )
-    assert [len(column) for column in ledger.known_units("iris")] == [0, 0, 0]
-    nan = torch.nan
-    durations = torch.tensor([1.0, 9.0, 0.0, 1.0, nan, 3.0, nan, nan, nan])
-    torch.testing.assert_close(
-        ledger.longest_of_unit(durations), torch.tensor([9.0] * 3 + [3, nan, 3] + [nan] * 3), equal_nan=True
-    )
-
-
-def test_inclusion_does_not_favour_the_groups_of_fast_programs():
-    """
-    Exact, by enumeration: one of three actions fails at once (0.6), one is fast (0.2) and one slow (0.2), with equal
-    scores. Groups of four with a slow member are trained on half of the time. This must not push the policy from slow
-    to fast.
-    """
-    seconds, scores, actions = [0.1, 2.0, 30.0], [-10.0, 0.8, 0.8], [0, 0, 0, 1, 2]
-    groups = list(product(actions, repeat=4))
-    trained = groups + [group for group in groups if 2 not in group]
-    ledger = RolloutLedger(8 * len(groups), 4)
-    ledger.add(rollouts(8 * len(groups)))
-    missing = [group for group in groups if 2 in group]
-    for number, action in enumerate(action for group in trained + missing for action in group):
-        ledger.finish(number, evaluation(seconds[action]))
-    ledger.take(4 * len(trained))
-
-    taken = torch.tensor(trained)
-    rewards, durations = torch.tensor(scores)[taken], torch.tensor(seconds)[taken].flatten()
-    advantages = (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
-    direction = ((taken == 2).int() - (taken == 1).int()) / 0.2
-
-    def push(weights):
-        return (weights.view_as(advantages) * advantages * direction).sum().item()
-
-    units = inclusion_weights(ledger.longest_of_unit(durations), *ledger.known_units("wine"))
-    members = inclusion_weights(durations, *ledger.known_durations())
-    assert push(torch.ones_like(durations)) / (2 * len(groups)) == pytest.approx(-1.09, abs=0.005)
-    assert push(members) / len(trained) == pytest.approx(
-        -0.31, abs=0.005
-    )  # per sampled group, because weights have mean 1
-    assert push(units) / len(trained) == pytest.approx(0, abs=1e-5)
-
-
-def test_slow_programs_are_not_preferred_for_ever():
-    """Nothing is dropped, so in the long run all have the same weight, however few programs are in flight."""
-    rng, ledger, slots, now = random.Random(0), RolloutLedger(8, 1), 4, 0.0
-    queue, running = [], []  # ids; end, start, id
-    while ledger.sampled < 6000:
-        while ledger.has_room(4):
-            queue += [rollout.id for rollout in ledger.add(rollouts(4))]
-        while not ledger.take(4):
-            while queue and len(running) < slots:
-                heapq.heappush(running, (now + (300.0 if rng.random() < 0.02 else 1.0), now, queue.pop(0)))
-            now, began, number = heapq.heappop(running)
-            ledger.finish(number, evaluation(now - began))
-    for _, began, number in running:
-        ledger.observe(number, now - began)
-    weights = inclusion_weights(torch.tensor([1.0, 300.0]), *ledger.known_units("wine"))
-    assert now > 10 * 300
-    assert 1 <= weights[1] / weights[0] < 1.1
-
-
-def test_of_many_competitions_the_durations_of_all_say_what_is_missing():
-    """One group of each: alone, none would say that slow ones are missing, and all weights would be 1."""
-    args = MLEGRPOConfig("unused", use_cpu=True, bf16=False, async_rollouts=True, objective="mean_rank")
-    names = [f"task:train/{i}" for i in range(40)]
-    ledger, sampled = RolloutLedger(1000, 1), rollouts(400)
-    for number, rollout in enumerate(sampled):
-        rollout.row["competition"] = names[number % 40]
-    ledger.add(sampled)
-    seconds = [1.0 if number % 2 else 9.0 for number in range(400)]
-    for number in [*range(1, 400, 2), *range(0, 200, 2)]:  # all fast ones, then half of the slow ones, are trained on
-        ledger.finish(number, evaluation(seconds[number]))
-    taken = ledger.take(300)
-    for number in range(200, 400, 2):
-        ledger.finish(number, evaluation(seconds[number]))
-    judged = [Judged(rollout.row["competition"], "scratch", None, None, rollout.evaluation) for rollout in taken[:64]]
-    weights = Weighting(args, ledger).weights(judged)
-    slow = torch.tensor([item.evaluation.duration_s == 9.0 for item in judged])
-    torch.testing.assert_close(weights[slow] / weights[~slow], torch.full((32,), 2.0))
-
-
-def test_without_competitions_all_durations_are_of_the_only_one():
-    ledger, unnamed = RolloutLedger(8, 1), rollouts(8)
-    for rollout in unnamed:
-        del rollout.row["competition"]
-    ledger.add(unnamed)
-    assert len(ledger.known_units("wine")[0]) == 8
+    ledger.finish(3, Evaluation(0.9, duration_s=60.0, outcome="ok", reused=True))
+    ledger.finish(4, evaluation(4.0))
+    assert ledger.ran_s == 2.0 + 4.0 + 30.0

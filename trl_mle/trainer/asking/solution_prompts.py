@@ -1,4 +1,4 @@
-"""Chooses improve prompts: groups improve a solution of the pool, later turns improve their own."""
+"""Chooses improve prompts: groups improve a solution of the pool."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from trl_mle.trainer.part import Part
 
 LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
 LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
-NO_IMPROVING = "set improve_probability to 0 and max_turns to 1"
+NO_IMPROVING = "set improve_probability to 0"
 
 Prompt = list[dict[str, str]]
 
@@ -56,8 +56,7 @@ class SolutionPrompts(Part):
     @property
     def shows_solutions(self) -> bool:
         """Whether prompts with earlier programs may occur."""
-        asked = self.args.improve_probability > 0 or self.args.max_turns > 1
-        return bool(self.competitions) and asked
+        return bool(self.competitions) and self.args.improve_probability > 0
 
     def check(self) -> None:
         """Raises `ValueError` if a prompt with an earlier program cannot be made short enough (of many competitions, tries some)."""
@@ -86,30 +85,6 @@ class SolutionPrompts(Part):
             chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(parent, row))
         self.generation += 1
         return chosen
-
-    def next_turn(
-        self, roots: list[Row], judged: Sequence[Judged], own: Sequence[Solution | None]
-    ) -> tuple[list[Row], list[Solution | None]]:
-        """
-        Asks each episode to improve its last valid solution; without one, what it was asked in its first turn.
-
-        Args:
-            roots (`list[dict]`):
-                The rows of the first turn.
-            judged (`Sequence[Judged]`), own (`Sequence[Solution | None]`):
-                The completions of the last turn, and the last valid solution before it.
-
-        Returns:
-            `tuple[list[dict], list[Solution | None]]`: The rows of the next turn, and the last valid solutions.
-        """
-        last = [self.solution_of(item, step=0) or old for item, old in zip(judged, own, strict=True)]
-        rows = [
-            root
-            if solution is None
-            else root | {"prompt": self.prompt_with(solution)} | _parent_columns(solution, root)
-            for root, solution in zip(roots, last, strict=True)
-        ]
-        return rows, last
 
     def prompt_with(self, parent: Solution) -> Prompt:
         """The prompt to improve a solution."""

@@ -191,7 +191,6 @@ def _settings(
         bounds = f", bounded to [{0 if low is None else low:g}, {'∞' if high is None else format(high, 'g')}]"
     weighting = {
         "linear": f"`linear`: each advantage is multiplied by Δt / mean Δt{bounds}",
-        "inclusion": f"`inclusion`: each advantage is divided by P(already trained | Δt){bounds}",
         "none": "`none`",
     }
     rollouts = "synchronous"
@@ -204,7 +203,7 @@ def _settings(
         f"rollouts: {rollouts}",
         "objective: " + (f"`max_at_k`, k = {args.max_at_k}" if args.max_at_k else f"`{args.objective}`"),
         f"duration weighting: {weighting[args.duration_weighting or 'none']}",
-        f"improve prompts: a share of {args.improve_probability:g} of the groups; turns in an episode: {args.max_turns}",
+        f"improve prompts: a share of {args.improve_probability:g} of the groups",
     ]
     if len(reward_weights) > 1:
         weighed = (f"{markdown_code(name)} ({weight:g})" for name, weight in reward_weights.items())

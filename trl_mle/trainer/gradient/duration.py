@@ -35,7 +35,7 @@ def duration_weights(
         low (`float`, *optional*), high (`float`, *optional*):
             Smallest and largest weight. Without `low`, a program that dies at once (Δt ≈ 0) has almost no penalty.
         mean (`float`, *optional*):
-            Mean Δt in seconds over more than this batch, because an asynchronous batch may hold a single rollout of a
+            Mean Δt in seconds over more than this batch, because an asynchronous batch may hold a single group of a
             competition. Defaults to the mean of `durations`.
 
     Returns:

@@ -7,48 +7,61 @@ from typing import Any
 import numpy as np
 import torch
 
-from trl_mle.competitions.task_set import FEW
 from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
-from trl_mle.trainer.gradient.inclusion import MeanDuration, inclusion_weights
 from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.part import Part
-from trl_mle.trainer.rollouts.ledger import RolloutLedger
+
+
+DECAY = 0.9  # decay of a rollout's share in the running mean, per later batch's worth of rollouts
+
+
+class MeanDuration:
+    """Running mean of the Δt of rollouts that asynchronous training has trained on, for each competition: a batch may
+    hold a single group of one, whose Δt is its own mean. Rollouts decay by 0.9 for every `batch_size` later ones
+    of their competition. The current batch is included, so that a weight is at most about 10 `batch_size`."""
+
+    def __init__(self, batch_size: int):
+        self.batch_size = batch_size
+        self._sums: dict[str, list[float]] = {}  # of Δt, and how many, for each competition
+
+    def update(self, competition: str | None, durations: torch.Tensor) -> float:
+        """Adds a batch's Δt of a competition (NaN where it is unknown); returns the mean, NaN while no Δt is known."""
+        known = durations[~durations.isnan()].double()
+        seconds, count = self._sums.get(competition or "", (0.0, 0.0))
+        decay = DECAY ** (len(known) / self.batch_size)
+        sums = [decay * seconds + known.sum().item(), decay * count + len(known)]
+        self._sums[competition or ""] = sums
+        return sums[0] / sums[1] if sums[1] else math.nan
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self._sums)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._sums = {competition: list(sums) for competition, sums in state.items()}
 
 
 class Weighting(Part):
-    """Duration weights of the batches of a run; `"inclusion"` needs the ledger of asynchronous training."""
+    """Duration weights of the batches of a run."""
 
     name = "weighting"
 
-    def __init__(self, args: MLEGRPOConfig, ledger: RolloutLedger | None):
+    def __init__(self, args: MLEGRPOConfig):
         self.args = args
-        self.ledger = ledger
         self.mean_duration = MeanDuration(args.completions_per_batch)
 
     def weights(self, completions: Sequence[Judged]) -> torch.Tensor:
         """The [`~trl_mle.trainer.duration_weights`] of a batch, by competition."""
-        by_inclusion = self.args.duration_weighting == "inclusion"
         evaluations = [item.evaluation for item in completions]
-        known = [item.ready_after_s if by_inclusion else item.duration_s for item in evaluations]
+        known = [None if item.infrastructure_failed else item.duration_s for item in evaluations]
         durations = torch.tensor([math.nan if seconds is None else float(seconds) for seconds in known])
-        durations[[i for i, item in enumerate(evaluations) if item.infrastructure_failed]] = torch.nan
-        names = [item.competition for item in completions]
-        if by_inclusion and self.ledger is not None and self.ledger.competitions > FEW:
-            names = [None] * len(
-                names
-            )  # each has few known units; how long a program waits does not depend on its task
-        return weights_by_competition(names, durations, self._weights)
+        return weights_by_competition([item.competition for item in completions], durations, self._weights)
 
     def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
-        low, high = self.args.duration_weight_low, self.args.duration_weight_high
-        if self.args.duration_weighting == "inclusion":
-            assert self.ledger is not None  # MLEGRPOConfig has checked it
-            longest = self.ledger.longest_of_unit(durations)
-            return inclusion_weights(longest, *self.ledger.known_units(competition), low, high)
         assert self.args.duration_weighting is not None  # MLEGRPOConfig has filled it in
         # With one batch in flight training is synchronous
         mean = self.mean_duration.update(competition, durations) if self.args.keeps_logps else None
+        low, high = self.args.duration_weight_low, self.args.duration_weight_high
         return duration_weights(durations, self.args.duration_weighting, low, high, mean)
 
     def state_dict(self) -> dict[str, Any]:

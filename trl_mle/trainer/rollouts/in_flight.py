@@ -190,8 +190,7 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None) -> RolloutsInF
     Creates the rollouts in flight of a new run; `None` if no program runs ahead.
 
     Raises:
-        `ValueError`: No reward function can execute programs ahead, the executor does not report what the weights need, or a
-            checkpoint could not hold the dataset's rows.
+        `ValueError`: No reward function can execute programs ahead, or a checkpoint could not hold the dataset's rows.
     """
     args = trainer.args
     if not args.async_rollouts:
@@ -202,12 +201,8 @@ def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None) -> RolloutsInF
         raise ValueError("async_rollouts needs an MLEReward, which executes programs ahead")
     if reward.overrides("evaluations"):
         raise ValueError(
-            f"async_rollouts calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override `submit`"
-        )
-    if args.duration_weighting == "inclusion" and not reward.executor.reports_start:
-        raise ValueError(
-            f"duration_weighting='inclusion' needs the start times of programs, which {type(reward.executor).__name__} does "
-            "not report: set 'linear' or 'none'"
+            f"async_rollouts calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override "
+            "`submit`"
         )
     assert trainer.train_dataset is not None
     for name, value in next(iter(trainer.train_dataset)).items():

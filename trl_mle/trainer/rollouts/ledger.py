@@ -1,19 +1,10 @@
 """Tracks rollouts that are sampled but not yet trained on, while generation and updates continue."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, astuple, dataclass
-from itertools import groupby, takewhile
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
-
 from trl_mle.rewards import Evaluation
-from trl_mle.trainer.gradient.inclusion import duration_quartiles, kaplan_meier_masses
-
-
-# Number of rollouts whose durations are remembered. Among programs that run for L, those sampled within the last L are
-# always missing from those trained on: a window that takes W to fill covers a share of 1 - L / W. So it is long.
-HISTORY = 1 << 16
 
 
 @dataclass
@@ -31,16 +22,6 @@ class Rollout:
     id: int = -1  # position in the sampling order over all processes; the ledger sets it and `step`
     step: int = -1  # generation steps trained on when it was sampled
     evaluation: Evaluation | None = None  # `None` until it is known
-
-
-@dataclass
-class Duration:
-    """The known Δt of a recently sampled rollout."""
-
-    competition: str | None
-    seconds: float = 0.0  # 0 without a program; while one runs, how long it has run so far (its Δt is *censored*)
-    ended: bool = False
-    trained: bool = False
 
 
 class RolloutLedger:
@@ -65,8 +46,8 @@ class RolloutLedger:
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = 0
         self.in_flight: dict[int, Rollout] = {}
-        self.durations: dict[int, Duration] = {}  # of recently sampled rollouts
-        self._ended_s = 0.0  # total runtime of ended programs
+        self._running_s: dict[int, float] = {}  # for how long programs have run that have not ended
+        self._ended_s = 0.0  # total runtime of those that have
         self._ready: list[int] = []  # groups, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
@@ -81,29 +62,19 @@ class RolloutLedger:
             rollout.id, rollout.step = self.sampled, self.step if step is None else step
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
-            self.durations[rollout.id] = Duration(rollout.row.get("competition"))
-        # Here, because the rollouts just taken are still needed. Whole groups, so that none loses its longest member
-        oldest = (self.sampled - HISTORY) // self.group_size * self.group_size
-        for number in list(takewhile(lambda number: number < oldest, self.durations)):
-            if number not in self.in_flight:
-                del self.durations[number]
         return added
 
     def observe(self, rollout_id: int, running_s: float) -> None:
         """Records for how many seconds a program has run."""
-        duration = self.durations[rollout_id]
-        duration.seconds = max(duration.seconds, running_s)
+        self._running_s[rollout_id] = max(self._running_s.get(rollout_id, 0.0), running_s)
 
     def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
         """Records the evaluation of a rollout's program."""
         self.in_flight[rollout_id].evaluation = evaluation
-        duration = self.durations[rollout_id]
-        if evaluation.infrastructure_failed:  # its full duration is unknown
-            self._ended_s += duration.seconds
-            del self.durations[rollout_id]
-        else:
-            duration.seconds, duration.ended = evaluation.ready_after_s, True
-            self._ended_s += 0.0 if evaluation.reused else duration.seconds
+        ran_s = self._running_s.pop(rollout_id, 0.0)
+        if not evaluation.infrastructure_failed:  # otherwise its full duration is unknown
+            ran_s = 0.0 if evaluation.reused else evaluation.duration_s or 0.0
+        self._ended_s += ran_s
         group = rollout_id // self.group_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(group)):
             self._ready.append(group)
@@ -121,7 +92,7 @@ class RolloutLedger:
     @property
     def ran_s(self) -> float:
         """Total seconds that programs have run, ended or not."""
-        return self._ended_s + sum(self.durations[rollout.id].seconds for rollout in self.unfinished)
+        return self._ended_s + sum(self._running_s.values())
 
     def take(self, count: int) -> list[Rollout]:
         """Hands out `count` rollouts for a generation step: those that finished first, in sampling order; none if
@@ -130,7 +101,6 @@ class RolloutLedger:
             return []
         first, self._ready = self._ready[: count // self.group_size], self._ready[count // self.group_size :]
         taken = [self.in_flight.pop(member) for group in sorted(first) for member in self._members(group)]
-        self._mark_trained(taken)
         self.trained += len(taken)
         self.step += 1
         return taken
@@ -146,65 +116,13 @@ class RolloutLedger:
             raise RuntimeError(f"programs of the rollouts {unfinished} should run, those of {sorted(executing)} do")
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
-        """Metrics of a generation step, by quartile (q1 is the fastest) of the Δt of recently sampled rollouts;
-        docs/metrics.md describes them. `sampled_share` and `trained_share` differ if slow programs are missing from
-        those trained on. A program that has run for longer than any ended one is in q4."""
-        staleness = torch.tensor([float(self.step - 1 - rollout.step) for rollout in taken])
-        metrics = {
+        """Metrics of a generation step; docs/metrics.md describes them."""
+        ages = [float(self.step - 1 - rollout.step) for rollout in taken]
+        return {
             "in_flight": float(len(self.in_flight)),
-            "staleness/mean": staleness.mean().item(),
-            "staleness/max": staleness.max().item(),
+            "staleness/mean": sum(ages) / len(ages),
+            "staleness/max": max(ages),
         }
-        seconds, ended, trained = self.known_durations()
-        if not ended.any():
-            return metrics
-        edges = duration_quartiles(seconds, ended)
-        quartile = torch.bucketize(seconds, edges)
-        masses = kaplan_meier_masses(seconds, ended)
-        taken_s = [rollout.evaluation.ready_after_s if rollout.evaluation else 0.0 for rollout in taken]
-        taken_quartile = torch.bucketize(seconds.new_tensor(taken_s), edges)
-        shares = [(masses[quartile == i].sum() / len(masses)).item() for i in range(4)]
-        shares[3] = 1 - sum(shares[:3])
-        for i, name in enumerate(("q1", "q2", "q3", "q4")):
-            metrics[f"sampled_share/{name}"] = shares[i]
-            if trained.any():
-                metrics[f"trained_share/{name}"] = (quartile[trained] == i).double().mean().item()
-            of_quartile = staleness[taken_quartile == i]
-            if len(of_quartile):
-                metrics[f"staleness/{name}/p50"] = of_quartile.quantile(0.5).item()
-                metrics[f"staleness/{name}/p90"] = of_quartile.quantile(0.9).item()
-        return metrics
-
-    def known_durations(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Of recently sampled rollouts: seconds, whether the program has ended, whether the rollout was trained on."""
-        return _columns(self.durations.values())
-
-    @property
-    def competitions(self) -> int:
-        """The number of different competitions of recently sampled rollouts."""
-        return len({duration.competition for duration in self.durations.values()})
-
-    def known_units(self, competition: str | None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The same for whole units of a competition, or of all with `None`, with the seconds of the longest member so far: a unit is trained
-        on when its longest program has ended. Members hit by failures of our infrastructure do not count."""
-        units = []
-        for _, entries in groupby(self.durations.items(), key=lambda entry: entry[0] // self.group_size):
-            members = [
-                duration
-                for _, duration in entries
-                if competition is None or duration.competition in (None, competition)
-            ]
-            if members:
-                longest = max(duration.seconds for duration in members)
-                ended = all(duration.ended for duration in members)
-                units.append(Duration(competition, longest, ended, members[0].trained))
-        return _columns(units)
-
-    def longest_of_unit(self, durations: torch.Tensor) -> torch.Tensor:
-        """The longest Δt in the unit of each rollout handed out; NaN where its own is unknown. Units are whole, in
-        sampling order."""
-        longest = durations.nan_to_num(nan=0.0).view(-1, self.group_size).amax(dim=1)
-        return longest.repeat_interleave(self.group_size).masked_fill(durations.isnan(), torch.nan)
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -214,36 +132,23 @@ class RolloutLedger:
             "trained": self.trained,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
-            "durations": [[number, *astuple(duration)] for number, duration in self.durations.items()],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["group_size"] != self.group_size:
             raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume with its num_generations"
+                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume "
+                "with its num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self._ready = list(state["ready"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
-        self.durations = {number: Duration(*values) for number, *values in state["durations"]}
-        for rollout in self.unfinished:
-            self.durations[rollout.id].seconds = 0.0
+        self._running_s = {}
         self.check(rollout.id for rollout in self.unfinished)
 
     def _members(self, group: int) -> range:
         return range(group * self.group_size, (group + 1) * self.group_size)
-
-    def _mark_trained(self, rollouts: Iterable[Rollout]) -> None:
-        for rollout in rollouts:
-            if rollout.id in self.durations:
-                self.durations[rollout.id].trained = True
-
-
-def _columns(known: Iterable[Duration]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    rows = [(duration.seconds, duration.ended, duration.trained) for duration in known]
-    seconds, ended, trained = torch.tensor(rows, dtype=torch.float64).view(-1, 3).T.contiguous()
-    return seconds, ended.bool(), trained.bool()
 
 
 def _rollout(entry: dict[str, Any]) -> Rollout:
