@@ -11,9 +11,9 @@ def lines(folder, pattern="**/*.py"):
 
 
 def test_the_house_does_not_grow():
-    assert lines("trl_mle") <= 30_617
-    assert lines("tests") <= 36_266  # 700 of them are for tests of the faults that are being mended
+    assert lines("trl_mle") <= 29_960
+    assert lines("tests") <= 35_020
     assert lines("benchmarks", "*.py") <= 2_900  # not benchmarks/milestones, which are data
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").glob("*.md")) <= 29_800
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").glob("*.md")) <= 28_950
     assert max(len(path.read_bytes().splitlines()) for path in (ROOT / "trl_mle").rglob("*.py")) <= 556
-    assert lines("trl_mle/trainer", "mle_grpo_trainer.py") <= 397
+    assert lines("trl_mle/trainer", "mle_grpo_trainer.py") <= 381

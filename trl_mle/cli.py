@@ -417,14 +417,11 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("solution")
     command = add(prompt, "print the prompt of a competition", limits, python, data)
     command.add_argument("competition")
-    command.add_argument(
-        "--plan", action="store_true", help="the prompt that asks for a plan first (begin_program: false)"
-    )
+    command.add_argument("--plan", action="store_true", help="ask for a plan first (begin_program: false)")
     command = add(ideas, "print ideas of what to fit, or have a model write some", data)
     command.add_argument("competition")
     command.add_argument("--policy", help="who writes them: a model's folder or Hub id, or an endpoint's URL")
     command.add_argument("--count", type=int, default=24, help="how many to ask for (24)")
-    command.add_argument("--seed", type=int, default=0, help="seed of the answer (0)")
     command.add_argument("--to", help="file to write what a policy answers to (<competition>-ideas.yaml)")
     command = add(check, "look for broken competitions before a run", limits, python, holdout, data)
     command.add_argument("competitions", nargs="+", help="ids or folders, or names of many such as task:train/0-4999")

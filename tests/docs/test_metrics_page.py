@@ -74,7 +74,7 @@ def test_every_metric_that_the_code_spells_out_is_on_the_page():
         if not set(READERS) & set(path.parts)
         for name in names_in(path)
     }
-    assert len(spelled) > 50, "names_in does not find the metrics of the code"
+    assert len(spelled) > 40, "names_in does not find the metrics of the code"
     on_page = [re.sub(r"<[^>]*>", "*", name) for name in LOGGED]
 
     def is_there(name: str) -> bool:

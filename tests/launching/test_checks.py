@@ -87,7 +87,7 @@ def test_a_run_is_resumed_with_its_own_tasks(tmp_path, monkeypatch):
     def resume(competitions, holdout=0.5, begin_program=True, max_steps=4, objective="reward", max_at_k=None):
         args = SimpleNamespace(competitions=competitions, holdout=holdout, fail_reward=-10.0, milestone_reward=0.1)
         checkpoint, asked = "run/checkpoint-4", SimpleNamespace(begin_program=begin_program, max_steps=max_steps)
-        asked.objective, asked.max_at_k = objective, max_at_k
+        asked.objective, asked.max_at_k, asked.ideas = objective, max_at_k, "none"
         check_same_run(checkpoint, args, asked, TaskSet(competitions))
 
     resume(["wine"])  # it does not say what it had

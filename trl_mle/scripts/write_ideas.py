@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     if args.policy is None:
         ideas = Ideas("default").of(competition)
     else:
-        ideas = ask_for_ideas(competition, args.policy, args.count, args.seed)
+        ideas = ask_for_ideas(competition, args.policy, args.count)
         to = Path(args.to or f"{competition.slug}-ideas.yaml")
         write_ideas(ideas, to)
         print(f"{len(ideas)} ideas in {to}", file=sys.stderr)
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def ask_for_ideas(competition: Competition, policy: str, count: int, seed: int) -> list[Idea]:
+def ask_for_ideas(competition: Competition, policy: str, count: int) -> list[Idea]:
     """
     Asks a language model once for ideas.
 
@@ -54,8 +54,6 @@ def ask_for_ideas(competition: Competition, policy: str, count: int, seed: int) 
             The model, as for [`~trl_mle.evaluation.policies.load_policy`].
         count (`int`):
             Number of ideas to ask for.
-        seed (`int`):
-            Seed of the answer.
 
     Returns:
         `list[Idea]`: The ideas of its answer.
@@ -69,7 +67,7 @@ def ask_for_ideas(competition: Competition, policy: str, count: int, seed: int) 
     (message,) = scratch_prompt(competition, Limits())
     task = message["content"].rpartition("\n\n")[0]
     prompt = [{"role": "user", "content": f"{task}\n\n{ASK.format(count=count, example=example)}"}]
-    (completion,) = load_policy(policy).sample([prompt], MAX_TOKENS, [seed])
+    (completion,) = load_policy(policy).sample([prompt], MAX_TOKENS, [0])
     answer = completion.text or ""
     ideas = ideas_in(answer, "regressor" if numbers else "classifier")[:count]
     if not ideas:
