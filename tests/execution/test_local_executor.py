@@ -946,7 +946,7 @@ def test_a_folder_that_the_program_made_unreadable_is_no_failure_of_ours(tmp_pat
 
     monkeypatch.setattr("os.fwalk", unreadable)  # root may read everything
     folder = os.open(tmp_path, os.O_RDONLY)
-    assert init.read_submission({"folders": [folder], "columns": ["id"]}) == (None, None)
+    assert init.find_submission({"folders": [folder], "columns": ["id"], "submission_mb": 1}) == (None, None)
     os.close(folder)
 
 

@@ -56,7 +56,7 @@ def run(monkeypatch, tmp_path):
     monkeypatch.setattr(SampleLog, "now", lambda log: float(len(log.written)))  # a second per program
     folder = make_ended_run(tmp_path / "run", steps=3)
     arguments = {
-        "model_name_or_path": "base", "model_revision": "main", "chat_template_kwargs": None, "competitions": ["wine"], "data_dir": None, "holdout": 0.0, "begin_program": False, "max_prompt_length": 1024,
+        "model_name_or_path": "base", "model_revision": "main", "chat_template_kwargs": None, "competitions": ["wine"], "data_dir": None, "holdout": 0.0, "begin_program": False, "ideas": "none", "max_prompt_length": 1024,
         "max_completion_length": 256, "objective": "reward", "max_at_k": None, "fail_reward": -10.0, "milestone_reward": 0.1, "program_timeout_s": 30.0, "program_memory_mb": 4096, "threads_per_program": 1,
         "program_python": None, "executor": None,
     }  # fmt: skip

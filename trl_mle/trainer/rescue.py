@@ -90,11 +90,11 @@ class Rescue(Part, TrainerCallback):
                 f"up to step {self._best_step}"
             )
             self._recent = []
-            if self._weights is None:
-                logger.warning("%s: resume from a checkpoint of that time with half the learning_rate", lost)
-            else:
+            if self._best:
                 self._go_back(optimizer, lr_scheduler)
                 logger.warning("%s: back to the weights of that time, with half the learning rate", lost)
+            else:
+                logger.warning("%s: resume from a checkpoint of that time with half the learning_rate", lost)
         if self._new_step and self._step - self._new_step >= STALE_STEPS and not self._said:
             self._said = True
             ends = "training ends (stop_when_stale)" if self._stops_when_stale else "--stop_when_stale would end here"
@@ -140,5 +140,5 @@ class Rescue(Part, TrainerCallback):
 
     def load_weights(self, folder: Path) -> None:
         """Reads the best weights of a checkpoint."""
-        if (folder / WEIGHTS_FILE).is_file():
+        if self._weights is not None and (folder / WEIGHTS_FILE).is_file():
             self._best = load_file(folder / WEIGHTS_FILE)
