@@ -53,6 +53,13 @@ def test_one_output_is_repeated_for_several_columns(default):
     assert idea.imports == "from sklearn.svm import SVR\nfrom sklearn.multioutput import MultiOutputRegressor"
 
 
+def test_a_file_may_say_so_too(tmp_path):
+    path = tmp_path / "ideas.yaml"
+    path.write_text("- {fit: SVR(), import: from sklearn.svm import SVR, one_output: true}\n", encoding="utf-8")
+    for name, fit in (NOMAD, "MultiOutputRegressor(SVR())"), ("diabetes", "SVR()"), ("digits", "SVR()"):
+        assert [idea.fit for idea in Ideas(str(path)).of(load_competition(name))] == [fit]
+
+
 def test_every_idea_comes_once_before_any_comes_twice(default):
     comp = load_competition("digits")
     ideas = default.of(comp)

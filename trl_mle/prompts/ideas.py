@@ -85,11 +85,12 @@ class Ideas:
 
     def of(self, comp: Competition) -> list[Idea]:
         """The ideas for a competition; there are no default ones for predicting texts."""
-        if self.own is not None or not self:
-            return self.own or []
-        if comp.id not in self._default:
+        if self.source == "default" and comp.id not in self._default:
             self._default[comp.id] = [] if comp.scoring.takes is Takes.TEXTS else _default_for(comp)
-        return self._default[comp.id]
+        ideas = self.own or self._default.get(comp.id, [])
+        # Several columns may be the probabilities of classes, which classifiers predict together
+        columns = len(comp.target_columns) if comp.scoring.takes is Takes.NUMBERS else 1
+        return [idea.for_columns(columns) for idea in ideas]
 
     def turn(self, comp: Competition, number: int) -> Idea | None:
         """
@@ -109,7 +110,7 @@ def _default_for(comp: Competition) -> list[Idea]:
     found: list[Idea] = default[kind]["texts" if reads == "texts" else "tables"]
     if reads == "images":  # thousands of pixels
         found = [replace(idea, **default["images"]) for idea in found]
-    return list(dict.fromkeys(idea.for_columns(len(comp.target_columns)) for idea in found))
+    return list(dict.fromkeys(found))
 
 
 @cache

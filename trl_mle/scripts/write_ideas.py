@@ -88,7 +88,7 @@ def ideas_in(answer: str, kind: str) -> list[Idea]:
         text = line[line.index(named[0]) :].replace("**", "").strip(" .:;`\t") if named else ""
         if 0 < len(text) <= LONGEST:
             imports = "\n".join(f"from {_module(known[name])} import {name}" for name in named)
-            one_output = not all(_takes_several(known[name]) for name in named)
+            one_output = kind == "regressor" and not all(_takes_several(known[name]) for name in named)
             ideas.setdefault(text, Idea(text, imports, one_output=one_output))
     return list(ideas.values())
 
