@@ -26,8 +26,7 @@ class Idea:
         fit (`str`):
             A model, such as `"ExtraTreesClassifier(n_estimators=300)"`, or a phrase that fits after "Fit".
         imports (`str`, *optional*):
-            The lines of Python that import it. The begun program ends with them, and a program that was begun otherwise fails more
-            often at its imports: docs/ideas.md.
+            The lines of Python that import it, with which the begun program ends; without them, the model writes the import.
         features (`str`, *optional*), code (`str`, *optional*):
             The features that it is fitted to, if not those of the begun program, and the lines that make them of `X_train` and `X_test`.
         one_output (`bool`, *optional*, defaults to `False`):
