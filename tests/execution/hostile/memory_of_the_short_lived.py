@@ -1,6 +1,6 @@
 # Processes that would not be looked into and end while the watch looks; one wants to outlive the run. They turn out to share
-# their memory.
-# ends: timeout
+# their memory, unless the kernel is slow to take back what the ended ones held.
+# ends: timeout, out_of_memory
 import ctypes, time
 if os.fork() == 0:
     os.setsid()
