@@ -1,54 +1,27 @@
 """
-Trains a pretrained model of 0.5 billion weights, on a CPU or a GPU, with and without partial credit, and with several objectives.
+Does training find better programs than asking? A model of 0.5 billion weights is trained, and asked, and a larger one is asked.
 
     python benchmarks/pretrained_training.py
-    python benchmarks/pretrained_training.py --arms "reward, linear" max_at_k
+    python benchmarks/pretrained_training.py --arms "asked, ideas" --endpoint http://127.0.0.1:8000/v1   # vllm serve MODEL …
 
-Written down before the first run:
+Questions that docs/pretrained.md answers have left this file; commit 84082e1 has them, and `learning_or_asking.py`, whose outcomes are compared
+here. Written down before the first run (2026-11-28):
 
-- First question: does RL take a model that hardly ever writes a valid program to one that does, and does partial credit decide it?
-- Qwen2.5-Coder-0.5B-Instruct in bfloat16 with LoRA, the paper's reward without weights by Δt, 24 steps of 16 programs in one group, on two
-  competitions of the half that prompts were chosen by (`benchmarks/prompts.py`): digits, and the mirror of
-  spooky-author-identification.
-- Arms: milestones (0.1 each, as in the paper); none.
-- Primary outcome: the share of valid programs in the last six steps. Milestones less none, paired by competition and seed, with a
-  95% interval. Also: the step of the first valid program, milestones and tokens of a program, and seconds.
-- Two seeds. A finished step is kept: a run that was interrupted goes on from its last checkpoint, and a finished run is a line of
-  `runs.jsonl`, and is not run again.
+- Question: with ideas in its prompts, does a model that is trained find better programs than the same model asked with the same ideas, at
+  equal programs? And does credit that copies share help?
+- Qwen2.5-Coder-0.5B-Instruct in bfloat16 with LoRA. 24 steps of 16 programs in two groups, each with one idea of the default list in turn, and
+  64 samples afterwards with the same ideas: 448 programs. At most 192 tokens. The mirror of nomad2018-predict-transparent-conductors and digits
+  first, then the mirror of spooky-author-identification; seeds 0 and 1. Half of the hidden rows choose, the others are reported.
+- Arms: `ideas` (`max_at_k`, k = 4); `ideas, shared` (the same, with `credit.Shared`); `shared` (without ideas, in one group, k = 8). Asked: `asked,
+  ideas`. From earlier outcomes: the 0.5B and the 1.5B asked without ideas, and trained with `reward` and `max_at_k`.
+- Primary outcome: of the best of all 448 programs, chosen on the rows that training sees, the score on the others, as its rank among the
+  different scores of all cells of its competition (0 worst, 1 best; 0 without a valid program). `ideas` less `asked, ideas`, paired by
+  competition and seed, with a 95% interval; then less the 0.5B and the 1.5B asked without ideas.
+- Also: different scores among the 448, the share of valid programs, in the last six steps and afterwards, the expected best of 8 afterwards.
+- Rule: ideas become the default of the recipes that are not the paper's if the interval of `ideas` less the 0.5B asked lies above 0;
+  shared credit does if `ideas, shared` less `ideas` does. Until there are two seeds of two competitions, nothing is concluded.
 
-Programs use as many cores as there are: one for the runs on a CPU (`taskset -c 0`), 16 beside a GPU, which other runs shared.
-
-Written down when the first run had shown seven steps (it soon wrote one program again and again), before the first run of these arms:
-
-- Second question: does `max_at_k` find better programs than the paper's objective, `reward` weighted by Δt / mean Δt (from 0.5 to 2)?
-- The same model, sizes, competitions, seeds and milestones. Then 64 programs are sampled from each trained policy, and from the model before
-  training, and scored on the hidden rows that training did not see.
-- Primary outcome: the expected best score of 8 of these programs. Also: the share of valid ones, their mean score, and the share of
-  different programs.
-
-The third question (credit for the parts of an invalid submission that are right) and the fourth (a bound on the weight of the last failures) are
-answered in docs/pretrained.md; their arms have left this file, and are in commits 2f34a2d and 33b0989.
-
-Written down after two seeds of the first question on two competitions (-0.39 ± 0.67), before the first run of these:
-
-- The first question on a third competition, and with a third seed: `--arms none milestones --seeds 0 1 2`, on the two above and on the mirror of
-  detecting-insults-in-social-commentary, of the same half, on which none of 32 programs of the untrained model was valid.
-- Primary outcome: as above, over nine pairs. Also, as for the tiny policy (docs/results.md): whether any program was valid, and the
-  programs until half of a step's were. If the interval of the primary outcome lies below 0, milestones are worth nothing by default where a
-  pretrained model is trained; if it includes 0, they stay as the paper has them, and the docs say what was seen. Answered: -0.16 ± 0.26, so they stay.
-  (The last eight runs were trained on an H200, side by side.)
-
-Written down when the tiny policy's objectives had been compared (mean ranks of 0.92 with `max_at_k`, 0.90 with `mean_rank` and 0.83 with
-`entropic`), before the first run of this arm:
-
-- Fifth question: which of the best two objectives is better for a pretrained policy?
-- Arm: `mean_rank`, with milestones as `max_at_k` above. Digits, and the mirrors of nomad2018-predict-transparent-conductors and
-  spooky-author-identification; seeds 0 and 1, and 2 where a GPU is at hand. Same sizes.
-- Primary outcome: the expected best score of 8 of the 64 programs sampled afterwards, as a rank: the share of the different scores in
-  `benchmarks/results/benchmark-learning-or-asking/outcomes.jsonl` of its competition that it beats, 0 if none is valid. `mean_rank` less
-  `max_at_k`, paired by competition and seed. Also: the share of valid programs, and of different ones.
-- It is concluded that one is better if the interval excludes 0; else `max_at_k` stays what the recipes have. Answered by five of the six pairs, 0.11 ± 0.87,
-  whatever digits with seed 1 would be: `max_at_k` stays.
+A finished step is kept: a run that was interrupted goes on from its last checkpoint. A finished cell is a line of `cells.jsonl`, and is not run again.
 """
 
 import argparse
@@ -58,7 +31,6 @@ import sys
 import time
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -69,7 +41,8 @@ from rich.console import Console
 from rich.table import Table
 from transformers.trainer_utils import get_last_checkpoint
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import Score, load_competition
+from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
@@ -77,14 +50,16 @@ from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
 CUDA = torch.cuda.is_available()
-COMPETITIONS = "digits", "mirror:spooky-author-identification"
+COMPETITIONS = "mirror:nomad2018-predict-transparent-conductors", "digits", "mirror:spooky-author-identification"
+IDEAS = {"ideas": "default", "num_generations": 8, "max_at_k": 4}
 ARMS: dict[str, dict[str, Any]] = {
-    "milestones": {},
-    "none": {},  # milestones are worth nothing
-    "reward, linear": {"duration_weighting": "linear", "duration_weight_low": 0.5, "duration_weight_high": 2.0},
-    "max_at_k": {"objective": "max_at_k"},
-    "mean_rank": {"objective": "mean_rank"},
+    "ideas": {"objective": "max_at_k", **IDEAS},
+    "ideas, shared": {"objective": "credit.Shared", **IDEAS},
+    "shared": {"objective": "credit.Shared"},
+    "asked, ideas": {"ideas": "default"},
 }
+ASKED = "asked, ideas"
+EARLIER = "0.5B, asked", "1.5B, asked", "reward, linear", "max_at_k"
 TRAINING = {
     "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
     "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_generations": 16, "share_prompts": True,
@@ -96,19 +71,42 @@ TRAINING = {
     "log_completions": True,  # the answers of each step, in `completions/`
 }  # fmt: skip
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
-LAST, SAMPLES = 6, 64  # steps, programs
+STEP, LAST, SAMPLES = 16, 6, 64  # programs of a step, steps, programs after training
 KNOWN = Path(__file__).parent / "results" / "benchmark-learning-or-asking" / "outcomes.jsonl"
 
 
+class Recorded(MLEReward):
+    """Writes the scores of each batch, in the order of its completions, to a line of `path`."""
+
+    path: Path
+
+    def __call__(
+        self, prompts: list[Any], completions: list[Any], *, evaluation: Any = None, **kwargs: Any
+    ) -> list[float | None]:
+        with self.path.open("a") as file:
+            file.write(json.dumps([scores_of(item.score) for item in evaluation]) + "\n")
+        return super().__call__(prompts, completions, evaluation=evaluation, **kwargs)
+
+
+def scores_of(score: Score | None) -> tuple[float | None, float | None]:
+    """Of a program: on the rows that choose, and on the others."""
+    return (score.value, score.held_out) if score is not None and score.valid else (None, None)
+
+
 def train(model: str, competition: str, arm: str, seed: int, steps: int, folder: Path) -> list[dict[str, Any]]:
-    """What each step logged."""
-    with LocalExecutor(timeout_s=30, memory_mb=4096) as executor:
+    """Trains and returns what each step logged; `scores.jsonl` has the scores of each step's programs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    checkpoint, path = get_last_checkpoint(str(folder)), folder / "scores.jsonl"
+    if path.exists():  # without those of a step that is taken again
+        done = int(checkpoint.rpartition("-")[2]) if checkpoint else 0
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[:done]))
+    with LocalExecutor(timeout_s=30, memory_mb=4096, max_parallel=1) as executor:
         task = load_competition(competition, holdout=0.5)
-        credit = 0.0 if arm == "none" else 0.1
-        reward = MLEReward([task], executor, AstInstrumenter(), milestone_reward=credit, show_progress=False)
+        reward = Recorded([task], executor, AstInstrumenter(), show_progress=False)
+        reward.path = path
         args = MLEGRPOConfig(str(folder), seed=seed, max_steps=steps, **(TRAINING | ARMS[arm]))
         trainer = MLEGRPOTrainer(model, reward, args, competitions=[task], peft_config=LoraConfig(**LORA))
-        trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
+        trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model()
     return [entry for entry in trainer.state.log_history if "mle/valid_rate" in entry]
 
@@ -117,41 +115,58 @@ def evaluate(policy: str, competitions: str, folder: Path, **options: Any) -> No
     """Samples programs from a policy, and writes their scores to a folder."""
     options = {
         "output_dir": folder, "policies": policy, "names": "policy", "competitions": competitions,
-        "max_completion_length": TRAINING["max_completion_length"], "program_timeout_s": 30,
+        "max_completion_length": TRAINING["max_completion_length"], "program_timeout_s": 30, "max_parallel_programs": 1,
     } | options  # fmt: skip
     words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
     subprocess.run([sys.executable, "-m", "trl_mle.cli", "evaluate", *words], check=True, stdout=subprocess.DEVNULL)
 
 
-def held_out(policy: str, competition: str, folder: Path, samples: int) -> dict[str, Any]:
-    """What programs sampled from a policy score on the hidden rows that training did not see."""
-    evaluate(policy, competition, folder, holdout=0.5, num_samples=samples, batch_size=16)
-    (row,) = json.loads((folder / "results.json").read_text())["rows"]
-    programs = [line["source"] for line in read(folder / "policy.jsonl")]
-    return {
-        "valid": row["valid_rate"],
-        "mean": row["mean_score"],
-        "best of 8": next(point["score"] for point in row["best_of_k"] if point["k"] == 8),
-        "best": row["best_score"],
-        "different": len(set(programs)) / max(1, len(programs)),
-    }
+def sample(policy: str, competition: str, arm: str, seed: int, count: int, folder: Path) -> list[Any]:
+    """The scores of programs sampled from a policy."""
+    ideas = ARMS[arm].get("ideas", "none")
+    evaluate(
+        policy, competition, folder, holdout=0.5, num_samples=count, batch_size=32, ideas=ideas, seed=1_000_000 + seed
+    )
+    lines = sorted(
+        (line for line in read(folder / "policy.jsonl") if "outcome" in line), key=lambda line: line["index"]
+    )
+    return [scores_of(Score(**line["score"]) if line["score"] else None) for line in lines]
 
 
-def rank(competition: str, score: float | None) -> float:
-    """The share of the different scores known of a competition (`learning_or_asking.py`) that a score beats; 0 without one."""
-    if score is None:
-        return 0.0
-    lines = [line for line in read(KNOWN) if line["competition"] == competition]
-    known = np.unique([seen for line in lines for seen in line["held_out"] if seen is not None])
-    beaten = score - known if load_competition(competition).higher_is_better else known - score
-    return float(np.mean(beaten > 1e-9))  # equal scores are equal but for their mean's rounding
+def measure(competition: str, arm: str, seed: int, args: argparse.Namespace) -> dict[str, Any]:
+    """The line of a cell."""
+    folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}".replace(", ", "-")
+    began, steps, scores = time.monotonic(), list[dict[str, Any]](), []
+    if arm == ASKED:
+        policy, count = args.endpoint or args.model, args.steps * STEP + args.samples
+    else:
+        steps = train(args.model, competition, arm, seed, args.steps, folder)
+        scores = [score for step in read(folder / "scores.jsonl") for score in step]
+        policy, count = str(folder), args.samples
+    scores += sample(policy, competition, arm, seed, count, folder / "sampled")
+    line = {"competition": competition, "arm": arm, "seed": seed, "hours": round((time.monotonic() - began) / 3600, 2)}
+    line |= {name: [entry.get(f"mle/{name}") for entry in steps] for name in ("valid_rate", "scores", "rescues")}
+    return line | dict(zip(("seen", "held_out"), zip(*scores, strict=True), strict=True))
+
+
+def chosen(line: dict[str, Any], higher: bool) -> tuple[float, float]:
+    """The scores of the program that is best on the rows that choose; NaN without a valid one."""
+    scores = [pair for pair in zip(line["seen"], line["held_out"], strict=True) if pair[0] is not None]
+    return (max if higher else min)(scores, key=lambda pair: pair[0], default=(np.nan, np.nan))
+
+
+def rank(score: float, higher: bool, known: np.ndarray) -> float:
+    """The share of the other known scores that a score beats; 0 for NaN."""
+    beaten = score - known if higher else known - score
+    return float((beaten > 1e-9).sum() / max(1, len(known) - 1))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(Path("~/.cache/trl_mle/models/coder-0.5b").expanduser()))
+    parser.add_argument("--endpoint", help="base URL of a server of the model, for `asked, ideas`")
     parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
-    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=["milestones", "none"])
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=["ideas", ASKED])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--samples", type=int, default=SAMPLES, help="programs of each trained policy, at least 8")
@@ -160,74 +175,58 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
-    lines = args.output / "runs.jsonl"
-    runs = {(line["competition"], line["arm"], line["seed"]): line for line in read(lines)}
-    for seed, competition, arm in product(args.seeds, args.competitions, args.arms):
-        if (competition, arm, seed) in runs:
-            continue
-        folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}"
-        began = time.monotonic()
-        steps = train(args.model, competition, arm, seed, args.steps, folder)
-        line = {"competition": competition, "arm": arm, "seed": seed, "hours": (time.monotonic() - began) / 3600}
-        for name, key in (("valid", "mle/valid_rate"), ("reward", "reward"), ("tokens", "completions/mean_length")):
-            line[name] = [entry[key] for entry in steps]
-        rates = [[value for key, value in entry.items() if key.startswith("mle/milestone/")] for entry in steps]
-        line["milestones"] = list(map(sum, rates))
-        runs[competition, arm, seed] = line
-        with lines.open("a") as file:
-            file.write(json.dumps(line) + "\n")
-        print(seed, competition, arm, f"valid {fmean(line['valid'][-LAST:]):.2f} in the last steps", flush=True)
-
-    path = args.output / "held_out.jsonl"
-    found = {(line["competition"], line["arm"], line["seed"]): line for line in read(path)}
-    cells = [(competition, "before", 0) for competition in args.competitions]
-    cells += product(args.competitions, args.arms, args.seeds)
-    for competition, arm, seed in cells:
-        if (competition, arm, seed) not in found:
-            folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}"
-            policy = args.model if arm == "before" else str(folder)
-            figures = held_out(policy, competition, folder / "held-out", args.samples)
-            line = {"competition": competition, "arm": arm, "seed": seed, **figures}
-            found[competition, arm, seed] = line
+    path = args.output / "cells.jsonl"
+    cells = {(line["competition"], line["arm"], line["seed"]): line for line in read(path)}
+    for key in product(args.competitions, args.arms, args.seeds):
+        if key not in cells:
+            cells[key] = measure(*key, args)
             with path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(json.dumps(cells[key]) + "\n")
+    earlier = {(line["competition"], line["arm"], line["seed"]): line for line in read(KNOWN)}
+    cells |= {key: earlier[key] for key in product(args.competitions, EARLIER, args.seeds) if key in earlier}
 
-    table = Table(title=f"training: valid programs of the first 2 and the last {LAST} steps")
-    for column in ("competition", "arm", "first", "last", "first valid", "tokens", "hours"):
-        table.add_column(column)
-    for competition, arm, seed in product(args.competitions, args.arms, args.seeds):
-        line = runs[competition, arm, seed]
-        first = next((str(step) for step, rate in enumerate(line["valid"], 1) if rate), "never")
-        shares = f"{fmean(line['valid'][:2]):.2f}", f"{fmean(line['valid'][-LAST:]):.2f}"
-        tokens = f"{line['tokens'][0]:.0f} to {fmean(line['tokens'][-LAST:]):.0f}"
-        table.add_row(competition, f"{arm}, {seed}", *shares, first, tokens, f"{line['hours']:.1f}")
-    Console().print(table)
-    table = Table("competition", "policy", "valid", "mean", "best of 8", "best", "different")
-    table.title = f"{args.samples} programs, scored on rows that training did not see"
-    for competition, arm, seed in cells:
-        line = found[competition, arm, seed]
-        names = "mean", "best of 8", "best", "different"
-        scores = [f"{line[name]:.3f}" if line[name] is not None else "" for name in names]
-        name = arm if arm == "before" else f"{arm}, {seed}"
-        table.add_row(competition, name, f"{line['valid']:.2f}", *scores)
-    Console().print(table)
-
-    if {"milestones", "none"} <= set(args.arms):
-        gains = [
-            fmean(runs[competition, "milestones", seed]["valid"][-LAST:])
-            - fmean(runs[competition, "none", seed]["valid"][-LAST:])
-            for competition, seed in product(args.competitions, args.seeds)
+    ranks: dict[tuple[str, str, int], float] = {}
+    for competition in args.competitions:
+        higher = load_competition(competition).higher_is_better
+        lines = [line for (name, _, _), line in cells.items() if name == competition]
+        known = np.unique([score for line in lines for score in line["held_out"] if score is not None])
+        table = Table(
+            "arm, seed",
+            "valid",
+            "afterwards",
+            "scores",
+            "chosen on",
+            "held out",
+            "rank",
+            "best of 8",
+            title=competition,
+        )
+        for key, line in sorted((key, line) for key, line in cells.items() if key[0] == competition):
+            scores = chosen(line, higher)
+            ranks[key] = rank(scores[1], higher, known)
+            seen, reported = (
+                [item if item is not None else np.nan for item in line[name]] for name in ("seen", "held_out")
+            )
+            after = [None if np.isnan(score) else rank(score, higher, known) for score in reported[-SAMPLES:]]
+            (point,) = best_of_k(line["seen"][-SAMPLES:], [8], higher, reported=after, resamples=0)
+            shares = (float((~np.isnan(values)).mean()) for values in (seen, seen[-SAMPLES:]))
+            figures = (
+                *shares,
+                len(set(line["seen"]) - {None}),
+                *scores,
+                ranks[key],
+                (point.score or 0.0) * point.valid_rate,
+            )
+            table.add_row(f"{key[1]}, {key[2]}", *(f"{figure:.3g}" for figure in figures))
+        Console().print(table)
+    for arm, other in product(ARMS, (*ARMS, *EARLIER)):
+        pairs = [
+            ranks[name, arm, seed] - ranks[name, other, seed]
+            for name, seed in product(args.competitions, args.seeds)
+            if arm != other and {(name, arm, seed), (name, other, seed)} <= ranks.keys()
         ]
-        if len(gains) > 1:
-            print("milestones less none, valid in the last steps: {:+.2f} ± {:.2f}".format(*interval(gains)))
-    if {"mean_rank", "max_at_k"} <= set(args.arms):
-        gains = [
-            rank(competition, found[competition, "mean_rank", seed]["best of 8"])
-            - rank(competition, found[competition, "max_at_k", seed]["best of 8"])
-            for competition, seed in product(args.competitions, args.seeds)
-        ]
-        if len(gains) > 1:
-            print("mean_rank less max_at_k, rank of the best of 8: {:+.2f} ± {:.2f}".format(*interval(gains)))
+        if len(pairs) > 1:
+            print(f"{arm}, less {other}: " + "{:+.2f} ± {:.2f}, {} pairs".format(*interval(pairs), len(pairs)))
 
 
 if __name__ == "__main__":
