@@ -12,7 +12,7 @@ policies' valid ones, and the best of 8 and of 128 programs, chosen on the rows 
 did not, as such a rank, too. Arms are paired by competition and seed.
 
 From one starter policy for each competition, every arm trains once for each seed, for 24 steps of 64 programs; then 256
-programs are sampled. A finished cell is a line of `cells.jsonl`, and is not run again; equal programs run once for all cells.
+programs are sampled. A finished cell is a line of `cells.jsonl`, and is not run again; equal programs of a cell run once.
 Trials that did not help have left: docs/results.md, "Objectives".
 """
 
@@ -40,7 +40,6 @@ from trl_mle.evaluation.sampling import sample_programs
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
-from trl_mle.solutions.store import ResultStore
 from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
@@ -95,8 +94,9 @@ def measure(name: str, arm: str, seed: int, executor: LocalExecutor, args: argpa
         build_starter(StarterConfig(output_dir=str(starter), competitions=[name], num_programs=args.num_programs))
     folder = args.output / f"{competition.slug}-{seed}" / arm.replace(", ", "-").replace(" ", "-")
     folder.mkdir(parents=True, exist_ok=True)
-    known = ResultStore(args.output / "results.sqlite")
-    reward = MLEReward([competition], executor, AstInstrumenter(), show_progress=False, log_dir=folder, results=known)
+    reward = MLEReward(
+        [competition], executor, AstInstrumenter(), show_progress=False, log_dir=folder, reuse_results=True
+    )
     metrics = folder / "metrics.json"
     if arm != BEFORE and not metrics.is_file():
         config = MLEGRPOConfig(str(folder), seed=seed, **training, **UNRECORDED)

@@ -19,7 +19,6 @@ from trl_mle.execution.program import REQUIRED
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
-from trl_mle.solutions import ResultStore
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
@@ -54,8 +53,7 @@ def test_it_trains(solution_model, tmp_path, config):
     }
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **sizes, **solution_model.options, **config)
     with SubprocessExecutor() as executor:
-        results = ResultStore(tmp_path / "results.sqlite")
-        reward = MLEReward(["wine"], executor, show_progress=False, results=results)
+        reward = MLEReward(["wine"], executor, show_progress=False, reuse_results=True)
         trainer = MLEGRPOTrainer(solution_model.path, reward, args, competitions=["wine"])
         trainer.train()
         assert executor.count >= 2  # a completion may be empty, or a repeat

@@ -17,7 +17,6 @@ from trl_mle.environments.environment import finished
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
-from trl_mle.solutions import ResultStore
 
 
 SUBMIT = "import pandas as pd\npd.read_csv('input/sample_submission.csv').to_csv('submission.csv', index=False)\n"
@@ -215,7 +214,7 @@ def in_another_process(factory):
 
 def test_an_environment_works_where_it_lands(executor, tmp_path):
     """As in AsyncGRPOTrainer, which pickles the factory for a spawned worker."""
-    options = {"log_dir": tmp_path / "executions", "results": ResultStore(tmp_path / "results.sqlite")}
+    options = {"log_dir": tmp_path / "executions", "reuse_results": True}
     spec = MLESpec(["wine"], executor, AstInstrumenter(), owns_reward=True, **options)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         reward, duration_s = pool.submit(in_another_process, spec.environment_factory).result()

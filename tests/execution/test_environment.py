@@ -1,13 +1,10 @@
 """What libraries do in a sandbox, without a network."""
 
-import json
-
 import pytest
 from support.cores import SEVERAL_CORES
 from support.tiers import TIERS
 
 from trl_mle.execution import LocalExecutor, Outcome
-from trl_mle.execution.sandbox.program_environment import OFFLINE
 
 
 HUB = "from huggingface_hub import hf_hub_download\nhf_hub_download('org/model', 'config.json')"
@@ -67,9 +64,3 @@ def test_programs_may_ask_for_jobs(competition, sandbox):
         [result] = executor.run_many([(JOBS, competition)])
     jobs = 2 if executor.tier.namespaces else 1
     assert (result.outcome, result.stdout) == (Outcome.OK, f"20 {jobs}\n"), result.stderr
-
-
-def test_results_of_another_environment_are_not_reused(executor, monkeypatch):
-    before = json.dumps(executor.identity)
-    monkeypatch.setitem(OFFLINE, "HF_HUB_OFFLINE", "0")
-    assert json.dumps(executor.identity) != before

@@ -261,12 +261,9 @@ def test_programs_have_an_environment_of_their_own(competition, tmp_path, monkey
     with LocalExecutor(max_parallel=1, sandbox=tier, start=start, packages=["numpy"], python=python) as executor:
         assert "lightgbm" in executor.limits.packages
         [result] = executor.run_many([(textwrap.dedent(program), competition)])
-        theirs = executor.identity
     assert json.loads(result.stdout) == [
         str(tmp_path / "own"), str(packages / "lightgbm.py"), "No module named 'of_caller'",
     ], result  # fmt: skip
-    with LocalExecutor(max_parallel=1, sandbox="none", packages=["numpy"]) as executor:
-        assert executor.identity["installed"] != theirs["installed"]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_a_quality_is_that_of_a_valid_program():
 def test_columns_of_ours_are_read_as_they_were():
     """What they leave out: the reward, the reason, and the scores on held-out rows."""
     found = [
-        Evaluation(0.5, 2.0, Score(0.5, True), "ok", ("imports",), "out", "x = 1", "", 1.0, 0.5, 0.5, False, True),
+        Evaluation(0.5, 2.0, Score(0.5, True), "ok", ("imports",), "out", "x = 1", "", 1.0, 0.5, 0.5, False),
         Evaluation(-10.0, reused=False),
         Evaluation(None, outcome="infrastructure", reused=False),
         Evaluation(-9.9, 9.0, None, "timeout", ("imports",), "y", "y()", cpu_s=9.0, queue_wait_s=0.0, reused=True),

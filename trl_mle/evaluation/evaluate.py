@@ -38,7 +38,7 @@ from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.prompts import Ideas, keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
-from trl_mle.solutions import BestSolutions, open_results
+from trl_mle.solutions import BestSolutions
 
 
 # Options that are counts
@@ -157,7 +157,6 @@ def run(args: EvaluationArguments) -> None:
         check_policy(policy_name)  # refuses a wrong name before anything is written
     length = args.max_completion_length or completion_length(args.policies)
     args = replace(args, max_completion_length=length)
-    results = open_results(args.reuse_results, output_dir)
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
     logs: list[SampleLog] = []
@@ -179,7 +178,11 @@ def run(args: EvaluationArguments) -> None:
                     f"{best_solutions} belongs to programs that are not in {log.path}: remove it, or use another output_dir"
                 )
             reward = MLEReward(
-                competitions, executor, AstInstrumenter(), best_solutions_dir=best_solutions, results=results
+                competitions,
+                executor,
+                AstInstrumenter(),
+                best_solutions_dir=best_solutions,
+                reuse_results=args.reuse_results,
             )
             for competition in competitions:
                 harness = Harness(  # whose prompts show no program

@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -163,12 +163,6 @@ class Executor(ABC):
     @abstractmethod
     def description(self) -> str:
         """How programs run, in one line."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Everything that a program's result depends on besides the program and the competition, JSON-compatible.
-        Executors with the same identity can share results."""
-        return {"executor": f"{type(self).__module__}.{type(self).__qualname__}", **asdict(self.limits)}
 
     @abstractmethod
     def check(self, competition: Competition) -> None:

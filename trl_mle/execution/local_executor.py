@@ -226,11 +226,6 @@ class LocalExecutor(Executor):
         return self.max_parallel * max(1, int(processes) // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """Everything that results depend on: limits, sandbox, use of a GPU, Python and packages. Not the machine's speed."""
-        return _sandbox.identity(self.limits, self.tier, self._fixed, self._packages, self._python)
-
-    @property
     def description(self) -> str:
         """How programs run here, in one line."""
         isolated = f"are isolated by {self.tier}" if self.tier.isolates else "are not isolated and run"

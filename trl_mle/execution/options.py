@@ -43,10 +43,7 @@ class ExecutorArguments:
         default=None,
         metadata={"help": "Your own `trl_mle.execution.Executor`, as a dotted path, such as `my_module.MyExecutor`."},
     )
-    reuse_results: str | None = field(
-        default=None,
-        metadata={"help": "Run equal programs once: `run` for once in this output_dir, or a file that runs share."},
-    )
+    reuse_results: bool = field(default=False, metadata={"help": "Run equal programs only once."})
 
 
 def executor_class(args: ExecutorArguments) -> type[execution.Executor]:

@@ -42,10 +42,9 @@ def _execute(program: Program, competition: Competition, options: dict[str, Any]
     return executor.submit(program, competition).result()
 
 
-def _facts_here(options: dict[str, Any]) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """The packages that programs can import on the machine that Ray chose, and its executor's identity."""
-    executor = _local_executor(json.dumps(options | {"gpus": []}))
-    return executor.limits.packages, executor.identity
+def _packages_here(options: dict[str, Any]) -> tuple[str, ...]:
+    """The packages that programs can import on the machine that Ray chose."""
+    return _local_executor(json.dumps(options | {"gpus": []})).limits.packages
 
 
 class RayExecutor(Executor):
@@ -134,18 +133,12 @@ class RayExecutor(Executor):
     def limits(self) -> Limits:
         """Limits of a program. Its packages are those that all machines have."""
         names = REQUIRED + OPTIONAL
-        shared = tuple(name for name in names if all(name in packages for packages, _ in self._facts))
+        shared = tuple(name for name in names if all(name in packages for packages in self._packages))
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, shared)
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Everything that results depend on: the machines' identity, and the use of a GPU."""
-        machines = {json.dumps(identity, sort_keys=True) for _, identity in self._facts}
-        return {"machines": sorted(machines), "gpus": "GPU" in self._needed}
-
     @functools.cached_property
-    def _facts(self) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
-        ask = ray.remote(num_cpus=0)(_facts_here)  # without waiting for programs
+    def _packages(self) -> list[tuple[str, ...]]:
+        ask = ray.remote(num_cpus=0)(_packages_here)  # without waiting for programs
         where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
         answers = [ask.options(scheduling_strategy=node).remote(self._options) for node in where]
         with waiting_for("each machine of the Ray cluster to check its sandbox"):

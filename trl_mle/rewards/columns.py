@@ -9,7 +9,7 @@ from trl_mle.rewards.evaluation import Evaluation
 def columns_of(evaluations: Sequence[Evaluation]) -> dict[str, list[Any]]:
     """The columns that show evaluations: `duration_s`, `cpu_s` and `queue_wait_s` in seconds, `outcome`, `valid`,
     `score`, `quality`, `milestones` (joined by commas) and `output` (its beginning and end); if equal programs run
-    once, also `reused` and `matches`."""
+    once, also `reused`."""
     columns: dict[str, list[Any]] = {
         "duration_s": [item.duration_s for item in evaluations],
         "outcome": [str(item.outcome) for item in evaluations],
@@ -22,8 +22,5 @@ def columns_of(evaluations: Sequence[Evaluation]) -> dict[str, list[Any]]:
         "output": [item.shortened().output for item in evaluations],
     }
     if any(item.reused is not None for item in evaluations):
-        columns |= {
-            "reused": [item.reused for item in evaluations],
-            "matches": [item.matches for item in evaluations],
-        }
+        columns["reused"] = [item.reused for item in evaluations]
     return columns

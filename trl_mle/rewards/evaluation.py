@@ -46,8 +46,6 @@ class Evaluation:
         reused (`bool` or `None`):
             Whether the result is that of an equal program, see [`MLEReward`]; the program itself was not executed. `None` if every
             program is executed.
-        matches (`bool` or `None`):
-            Whether it came to the same outcome and score as an equal program before, where it was executed to find out.
     """
 
     reward: float | None
@@ -62,7 +60,6 @@ class Evaluation:
     queue_wait_s: float | None = None
     quality: float | None = None
     reused: bool | None = None
-    matches: bool | None = None
 
     @property
     def valid(self) -> bool:
@@ -83,18 +80,14 @@ class Evaluation:
         """The same with as much of the output as is used later: what processes send each other is bounded."""
         return replace(self, output=cut_middle(self.output))
 
-    def reused_for(self, source: str | None) -> "Evaluation":
-        """The same for an equal program, which was not executed."""
-        return replace(self, source=source, queue_wait_s=0.0, reused=True)
-
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
         """Restores an evaluation from `dataclasses.asdict` and JSON."""
-        known = {
+        parts = {
             "score": None if fields["score"] is None else Score(**fields["score"]),
             "milestones": tuple(fields["milestones"]),
         }
-        return cls(**(fields | known))
+        return cls(**(fields | parts))
 
 
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:

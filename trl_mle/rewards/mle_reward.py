@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
@@ -19,13 +19,15 @@ from trl_mle.rewards.evaluation import Evaluation
 from trl_mle.rewards.execution_log import ExecutionLog
 from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
 from trl_mle.rewards.progress import ProgramsProgress
-from trl_mle.rewards.reuse import REUSABLE, Asked, Reuse
-from trl_mle.solutions import BestSolutions, ResultStore
+from trl_mle.solutions import BestSolutions, syntax_tree_id
 
 
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.2  # of the progress line
+# Outcomes of programs that ended by themselves. Programs ended by us (for time, memory or files) or by others may end
+# differently next time.
+REUSABLE = (Outcome.OK, Outcome.ERROR)
 
 
 def lowest_valid_reward(fail_reward: float = -10.0, milestone_reward: float = 0.1, valid_margin: float = 0.3) -> float:
@@ -72,8 +74,8 @@ class MLEReward:
             Folder for the record of all executions, an [`ExecutionLog`] `rank-<rank>.jsonl` per training process.
         best_solutions_dir (`str` or `Path`, *optional*):
             Folder for the best solution of each competition (see [`BestSolutions`]).
-        results ([`~trl_mle.solutions.ResultStore`], *optional*):
-            Results of programs in this and other runs. With `None`, every program is executed.
+        reuse_results (`bool`, *optional*, defaults to `False`):
+            Whether equal programs (with the same syntax tree) for a competition are executed once, in this process.
 
     Example:
 
@@ -103,7 +105,7 @@ class MLEReward:
         show_progress: bool = True,
         log_dir: str | Path | None = None,
         best_solutions_dir: str | Path | None = None,
-        results: ResultStore | None = None,
+        reuse_results: bool = False,
     ):
         self.competitions = TaskSet.of(competitions)
         self.executor = executor
@@ -121,7 +123,10 @@ class MLEReward:
         self._running_dir = Path(log_dir) if log_dir is not None and rank == "0" else None
         self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
         self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
-        self.reuse = Reuse(results, self.best_solutions) if results is not None else None
+        self.reuse_results = reuse_results
+        self._equal: dict[
+            tuple[str, str], Execution | Evaluation
+        ] = {}  # the first program of each `_key`, while it runs and then
 
     def _check_floor(self, competition: Competition) -> None:
         scoring = competition.scoring
@@ -215,7 +220,7 @@ class MLEReward:
         completions at once: each may run and be graded twice, because failures of our infrastructure are retried, and
         may first wait equally long for an equal program."""
         once_s = self.executor.longest_s(completions) + completions * self._grading_s
-        return (2 if self.reuse is None else 4) * once_s
+        return (4 if self.reuse_results else 2) * once_s
 
     def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
         """Evaluates one completion."""
@@ -283,66 +288,74 @@ class MLEReward:
 
     def submit_programs(self, items: Sequence[tuple[str | None, Competition | str]]) -> list["PendingEvaluation"]:
         """The same with programs instead of completions; `None` for a completion without a program."""
-        found = [(source, self._competition(which)) for source, which in items]
-        asked = [None if source is None else Asked(source, competition) for source, competition in found]
-        if self.reuse is not None:
-            self.reuse.look_up([item for item in asked if item is not None], self._settings())
-        new = [item.source for item in asked if item is not None and item.is_executed]
+        requests = [(source, self._competition(which)) for source, which in items]
+        new = {index: source for index, source in enumerate(self._new(requests)) if source is not None}
         # Even without programs: an instrumenting model may need all processes at once.
-        programs: Iterator[Program] = iter(
-            self.instrumenter.instrument_many(new) if self.instrumenter is not None else new
+        texts = list(new.values())
+        programs: Sequence[Program] = (
+            self.instrumenter.instrument_many(texts) if self.instrumenter is not None else texts
         )
-        return [self._begin(item, programs) for item in asked]
+        instrumented = dict(zip(new, programs, strict=True))
+        return [self._begin(*request, instrumented.get(index)) for index, request in enumerate(requests)]
+
+    def _new(self, requests: Sequence[tuple[str | None, Competition]]) -> list[str | None]:
+        """The programs that are executed; `None` for those that are not, because an equal one is or was."""
+        if not self.reuse_results:
+            return [source for source, _ in requests]
+        keys = [None if source is None else _key(source, competition) for source, competition in requests]
+        is_known = [key in self._equal or key in keys[:index] for index, key in enumerate(keys)]
+        return [None if known else source for known, (source, _) in zip(is_known, requests, strict=True)]
 
     def stop(self, pending: PendingEvaluation) -> None:
         """Ends a program whose result is no longer needed. An equal one that waits for it runs by itself."""
         pending.stop()
-        if self.reuse is not None:
-            self.reuse.forget(pending)
+        self._equal = {key: first for key, first in self._equal.items() if first is not pending}
 
-    def _settings(self) -> dict[str, Any]:
-        """The settings that evaluations depend on besides program and competition."""
-        return {
-            "executor": self.executor.identity,
-            "instrumenter": self.instrumenter.identity if self.instrumenter is not None else None,
-            "reward": [type(self).__qualname__, self.fail_reward, self.milestone_reward, self.floor],
-        }
-
-    def _begin(self, asked: Asked | None, programs: Iterator[Program]) -> PendingEvaluation:
-        """Begins an evaluation; takes the next instrumented program if this one is executed."""
-        if asked is None:
-            reused = None if self.reuse is None else False
+    def _begin(self, source: str | None, competition: Competition, program: Program | None) -> PendingEvaluation:
+        """Begins an evaluation, of an instrumented program if this one is executed."""
+        if source is None:
+            reused = False if self.reuse_results else None
             return PendingEvaluation(Evaluation(self.fail_reward, detail="no code in the completion", reused=reused))
-        if asked.is_executed:
-            execution = self._execute(asked, next(programs))
-            if self.reuse is not None and asked.known is None:
-                self.reuse.running[asked.key] = execution
-            return execution
-        assert self.reuse is not None
-        if asked.known is not None:
-            return PendingEvaluation(self._take(asked, asked.known))
-        first = self.reuse.running[asked.key]
-        return Repeat(first, asked.source, partial(self._take, asked), partial(self._execute, asked))
+        if program is None:
+            first = self._equal[_key(source, competition)]
+            if isinstance(first, Evaluation):
+                return PendingEvaluation(self._take(source, competition, first))
+            take = partial(self._take, source, competition)
+            return Repeat(first, source, take, partial(self._execute, source, competition))
+        execution = self._execute(source, competition, program)
+        if self.reuse_results:
+            self._equal[_key(source, competition)] = execution
+        return execution
 
-    def _execute(self, asked: Asked, program: Program) -> Execution:
-        return Execution(self.executor, program, asked.competition, partial(self._judge, asked), asked.known)
+    def _execute(self, source: str, competition: Competition, program: Program) -> Execution:
+        return Execution(self.executor, program, competition, partial(self._judge, source, competition))
 
     def _judge(
-        self, asked: Asked, program: Program, result: ExecutionResult, grading: Future[Score | None]
+        self,
+        source: str,
+        competition: Competition,
+        program: Program,
+        result: ExecutionResult,
+        grading: Future[Score | None],
     ) -> Evaluation:
-        evaluation = self._rewarded(program, result, asked.competition, grading)
-        if self.reuse is not None:
+        evaluation = self._rewarded(program, result, competition, grading)
+        if self.reuse_results:
+            evaluation = replace(evaluation, reused=False)
+            # Not final: an instrumenting model that was silent may place prints the next time
             is_final = isinstance(program, str) or program.is_final
-            evaluation = self.reuse.note(asked, evaluation, is_final)
-        self._record(evaluation, result, asked.competition)
+            if evaluation.outcome in REUSABLE and is_final:
+                self._equal[_key(source, competition)] = evaluation.shortened()
+            else:
+                self._equal.pop(_key(source, competition), None)
+        self._record(evaluation, result, competition)
         return evaluation
 
-    def _take(self, asked: Asked, known: Evaluation) -> Evaluation | None:
+    def _take(self, source: str, competition: Competition, first: Evaluation) -> Evaluation | None:
         """Turns an equal program's evaluation into this one's; `None` if it cannot be reused."""
-        if known.outcome not in REUSABLE:
+        if first.outcome not in REUSABLE:
             return None
-        evaluation = known.reused_for(asked.source)
-        self._record(evaluation, None, asked.competition)
+        evaluation = replace(first, source=source, queue_wait_s=0.0, reused=True)
+        self._record(evaluation, None, competition)
         return evaluation
 
     def _rewarded(
@@ -433,6 +446,11 @@ class MLEReward:
         if len(self.competitions) != 1:
             raise ValueError("with several competitions the dataset needs a column `competition` with their ids")
         return next(iter(self.competitions))
+
+
+def _key(source: str, competition: Competition) -> tuple[str, str]:
+    """The same for equal programs."""
+    return syntax_tree_id(source), competition.id
 
 
 def find_reward(reward_funcs: Any) -> MLEReward | None:

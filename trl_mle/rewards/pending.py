@@ -45,8 +45,7 @@ class PendingEvaluation:
 
 class Execution(PendingEvaluation):
     """A program that is executed, and executed once more if [`poll`] sees that our infrastructure failed. `judge`
-    turns an execution and its score, if there is a submission, into an evaluation; that of an equal program, if it is
-    `known`, is used if our infrastructure fails this one."""
+    turns an execution and its score, if there is a submission, into an evaluation."""
 
     def __init__(
         self,
@@ -54,10 +53,8 @@ class Execution(PendingEvaluation):
         program: Program,
         competition: Competition,
         judge: Callable[[Program, ExecutionResult, Future[Score | None]], Evaluation],
-        known: Evaluation | None = None,
     ):
         super().__init__()
-        self._known = known
         self._executor = executor
         self.program = program
         self._competition = competition
@@ -71,9 +68,7 @@ class Execution(PendingEvaluation):
             self._grading = _graded(self.future.result(), self._competition)
         if self._evaluation is None and self._grading is not None and self._grading.done():
             evaluation = self._judge(self.program, self.future.result(), self._grading)
-            if evaluation.infrastructure_failed and self._known is not None:
-                evaluation = self._known.reused_for(evaluation.source)
-            elif evaluation.infrastructure_failed and not self._retried:
+            if evaluation.infrastructure_failed and not self._retried:
                 self._retried, self._grading = True, None
                 self.future = self._executor.submit(self.program, self._competition)
                 return self.poll()

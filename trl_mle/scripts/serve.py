@@ -41,7 +41,7 @@ class ServeArguments(ExecutorArguments):
                 raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
         if not 0 < self.port < 2**16:
             raise ValueError(f"--port must be from 1 to {2**16 - 1}, got {self.port}")
-        if self.reuse_results is not None:
+        if self.reuse_results:
             raise ValueError(
                 "--reuse_results: the server runs every program, because a client that disconnects ends its program"
             )

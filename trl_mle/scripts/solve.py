@@ -29,7 +29,6 @@ from trl_mle.prompts import Ideas, keep_packages
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name
-from trl_mle.solutions import open_results
 
 
 LOG, SUBMISSION = "programs.jsonl", "submission.csv"
@@ -134,8 +133,9 @@ def solve(args: SolveArguments) -> Path:
             "ideas": [item.identity for item in ideas],
         }
         log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
-        results = open_results(args.reuse_results, folder)
-        reward = MLEReward([competition], executor, AstInstrumenter(), show_progress=False, results=results)
+        reward = MLEReward(
+            [competition], executor, AstInstrumenter(), show_progress=False, reuse_results=args.reuse_results
+        )
         harnesses = [
             Harness(
                 policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,

@@ -19,7 +19,6 @@ from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
-from trl_mle.solutions import open_results
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
@@ -43,7 +42,7 @@ def main(
     """Trains a policy."""
     # Check everything before loading the model or writing anything, and report all problems at once
     output_dir = Path(training_args.output_dir or "trainer_output")
-    tasks, checkpoint, endpoint, results = TaskSet([]), None, None, None
+    tasks, checkpoint, endpoint = TaskSet([]), None, None
     limits, tokenizer = Limits(script_args.program_timeout_s, script_args.program_memory_mb), None
     with problems.noted():
         script_args.check()
@@ -55,8 +54,6 @@ def main(
             few.append(tasks[name])
     with problems.noted():
         launching.check_writable(output_dir)
-    with problems.noted():
-        results = open_results(script_args.reuse_results, output_dir)
     with problems.noted():
         checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
         launching.check_no_other_run(output_dir, checkpoint)
@@ -120,7 +117,7 @@ def main(
                 milestone_reward=script_args.milestone_reward,
                 log_dir=output_dir / "executions",
                 best_solutions_dir=output_dir / "best_solutions",
-                results=results,
+                reuse_results=script_args.reuse_results,
             )
             most = training_args.completions_per_process
             if training_args.async_rollouts:  # new programs queue behind the rollouts in flight

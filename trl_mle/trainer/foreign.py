@@ -11,7 +11,7 @@ from trl_mle.rewards import Evaluation
 # Read beside `outcome`; without it a `score` may be anything
 PROGRAM_COLUMNS = (
     *("outcome", "valid", "score", "quality", "milestones", "output", "program"),
-    *("cpu_s", "queue_wait_s", "reused", "matches"),
+    *("cpu_s", "queue_wait_s", "reused"),
 )
 NUMBERS = ("duration_s", "quality", "score", "cpu_s", "queue_wait_s")  # NaN, as in pandas, is `None`
 
@@ -71,5 +71,4 @@ def _evaluation(known: dict[str, Any]) -> Evaluation:
         queue_wait_s=known.get("queue_wait_s"),
         quality=quality,
         reused=known.get("reused"),
-        matches=known.get("matches"),
     )

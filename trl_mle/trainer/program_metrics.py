@@ -141,20 +141,15 @@ def program_metrics(
 
 
 def _reuse_metrics(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """How many programs were not executed because an equal one was, the Δt that this saved, and how often a check
-    differed."""
+    """How many programs were not executed because an equal one was, and the Δt that this saved."""
     if all(item.reused is None for item in evaluations):
         return {}
     programs = [item for item in evaluations if item.outcome != NO_CODE]
     reused = [item for item in programs if item.reused]
-    metrics = {
+    return {
         "reuse/rate": len(reused) / max(1, len(programs)),
         "reuse/saved_s": float(_numbers(item.duration_s for item in reused).sum()),
     }
-    matches = [item.matches for item in evaluations if item.matches is not None]
-    if matches:
-        metrics["reuse/mismatch_rate"] = matches.count(False) / len(matches)
-    return metrics
 
 
 def _numbers(values: Iterable[float | None]) -> np.ndarray:

@@ -17,7 +17,6 @@ from trl_mle.execution.sandbox.program_environment import (
     PACKAGES,
     environment_variables,
     home_environment,
-    identity,
 )
 from trl_mle.execution.sandbox.seccomp import seccomp_filter
 from trl_mle.execution.sandbox.tier import NoIsolation, Tier
@@ -38,7 +37,6 @@ __all__ = [
     "environment_variables",
     "find_interpreter",
     "home_environment",
-    "identity",
     "make_probe",
     "seccomp_filter",
 ]

@@ -1,13 +1,6 @@
 """The environment of programs: its variables and packages."""
 
-import functools
-import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict
-from importlib.metadata import distributions
-from typing import Any
-
-from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits
+from trl_mle.execution.program import OPTIONAL, REQUIRED
 from trl_mle.execution.sandbox.interpreter import Interpreter
 from trl_mle.execution.sandbox.tier import Tier
 
@@ -80,27 +73,3 @@ def environment_variables(threads: int, python: Interpreter, tier: Tier) -> dict
 
 def home_environment(home: str) -> dict[str, str]:
     return {"HOME": home, "TMPDIR": home}
-
-
-def identity(
-    limits: Limits, tier: Tier, fixed: dict[str, Any], imported: Sequence[str], python: Interpreter
-) -> dict[str, Any]:
-    """Everything that a program's result depends on here, JSON-compatible: `fixed` are the settings that all jobs
-    share, `imported` the modules that the warm parent imports."""
-    names = ("start", "disk_mb", "output_kb", "submission_mb", "max_processes", "gpus")
-    settings = {
-        **asdict(limits),
-        **{name: fixed[name] for name in names},
-        "tier": tier.name,
-        "imported": list(imported),
-    }
-    return settings | {"offline": OFFLINE, "python": python.version, "installed": _installed(python)}
-
-
-@functools.cache
-def _installed(python: Interpreter) -> str:
-    """SHA-256 of the names and versions of all importable packages."""
-    found = sorted(
-        {f"{item.name}=={item.version}" for item in distributions(path=[*python.visible, *python.left_out])}
-    )
-    return hashlib.sha256("\n".join(found).encode()).hexdigest()

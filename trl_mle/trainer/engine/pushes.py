@@ -15,7 +15,6 @@ from trl.trainer.utils import get_config_model_id
 from trl_mle.execution import Limits
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE
-from trl_mle.solutions.store import RUN_FILE
 from trl_mle.trainer.engine.model_card import card_body
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
@@ -32,7 +31,6 @@ logger = logging.getLogger(__name__)
 ROLLOUT_FOLDERS = ("best_solutions", "evaluations", "executions")
 NOT_PUSHED = [
     *(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions", "report", "worth")),
-    f"{RUN_FILE}*",
     ARGUMENTS_FILE,
     ".lock",
 ]
