@@ -6,14 +6,13 @@ Trains a language model to solve Kaggle competitions by writing programs (https:
 The command line overrides the YAML. To resume after a crash, add `--resume_from_checkpoint true`.
 """
 
-from trl_mle.scripts.process_ends import die_with_launcher, refuse_wrong_options
+from trl_mle.scripts.process_ends import die_with_launcher
 from trl_mle.showing import never_fail_to_print
 
 
 if __name__ == "__main__":
     die_with_launcher()  # before imports that take seconds
     never_fail_to_print()
-    refuse_wrong_options()
     from trl_mle.launching import parse
 
     arguments = parse()

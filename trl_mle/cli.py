@@ -1,39 +1,24 @@
 """`trl-mle`: train and evaluate policies that write programs that solve competitions."""
 
 import argparse
-import difflib
 import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.table import Table
-from rich.text import Text
-
 from trl_mle import __version__
-from trl_mle.scripts.printing import print_json
-from trl_mle.showing import PlainConsole, for_terminal, metric_name, never_fail_to_print, terminal_line
+from trl_mle.showing import for_terminal, never_fail_to_print, terminal_line
 from trl_mle.spelling import did_you_mean
-from trl_mle.waits import waiting_for
 
 
 Arguments = TypeVar("Arguments")
 
 
 class Parser(argparse.ArgumentParser):
-    """
-    Takes values that begin with a dash, such as a column's name: -h is the only option that begins with one dash. Suggests
-    what a mistyped word may have meant.
-    """
-
-    def _parse_optional(self, arg_string: str) -> Any:
-        is_value = re.match("-(?!-)", arg_string) and arg_string != "-h"
-        return None if is_value else super()._parse_optional(arg_string)
+    """Suggests what a mistyped command may have meant."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = list(map(str, action.choices or ()))
@@ -41,122 +26,21 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"there is no {value!r}; {hint}")
         super()._check_value(action, value)
 
-    def refuse(self, words: Sequence[str]) -> None:
-        """Raises `ValueError` about arguments that were not parsed."""
-        known = {(action.option_strings or [action.dest])[-1].lstrip("-"): action for action in self._actions}
-        hint = ""
-        for near in difflib.get_close_matches(words[0].partition("=")[0].lstrip("-").replace("-", "_"), known, 1):
-            named = known[near].option_strings
-            hint = f"; did you mean --{near}?" if named else f"; write the {near} without {words[0]}"
-        raise ValueError(f"unrecognized arguments: {' '.join(words)}{hint}")
-
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
 def doctor(args: argparse.Namespace) -> int:
-    """Shows what this machine can train, and runs test programs to show how it isolates programs and what they can import;
-    exit code 1 if it cannot isolate them, 2 if this is unknown because a test did not end."""
-    with waiting_for("its own imports"):
-        from trl_mle.competitions import load_competition
-        from trl_mle.execution import LocalExecutor, Outcome, SandboxError
-        from trl_mle.execution.sandbox import IMPORTS, TIERS, CheckUnfinished
-        from trl_mle.scripts.machine import facts
-        from trl_mle.scripts.printing import facts_table
+    """Runs test programs to show how this machine isolates programs and what they can import; exit code 1 if it cannot isolate
+    them, 2 if this is unknown because a test did not end."""
+    from trl_mle.scripts.doctor import doctor
 
-    machine = ThreadPoolExecutor(1).submit(facts)  # imports torch while the sandboxes start
-    competition = load_competition("wine")
-    table = Table("tier", "works", "how, or why not", title="program isolation")
-    works, remedies, is_unknown = [], [], False
-    for tier in TIERS:
-        try:
-            with LocalExecutor(sandbox=tier.name, python=args.program_python) as executor:
-                executor.check(competition)
-                with waiting_for("a test program, which runs when a slot is free"):
-                    [imported] = executor.run_many([(IMPORTS, competition)])
-                if imported.outcome is not Outcome.OK:  # a moment ago it was
-                    raise CheckUnfinished(f"a test program did not end: {imported.detail}")
-                works.append(executor.description)
-            table.add_row(tier.name, "yes", ", ".join(imported.stdout.splitlines()))
-        except SandboxError as error:
-            unfinished = isinstance(error, CheckUnfinished)
-            is_unknown |= unfinished
-            table.add_row(tier.name, "unknown" if unfinished else "no", error.reason)
-            remedies.append(error.remedy)
-    training, console = facts_table(), PlainConsole()
-    for fact in machine.result():
-        training.add_row(*fact)
-    console.print(training)
-    console.print(table)
-    if not works:
-        remedy = "\n".join(dict.fromkeys(remedies))
-        known = "It is not known whether a" if is_unknown else "No"
-        console.print(f"{known} program can run in a sandbox on this machine. {remedy}", soft_wrap=True)
-        return 2 if is_unknown else 1
-    console.print(works[0])
-    return 0
+    return doctor(args.program_python)
 
 
 def competitions(args: argparse.Namespace) -> int:
     """Lists the competitions with their metrics and rows, and whether they are prepared."""
-    from trl_mle.competitions import list_competitions
-    from trl_mle.competitions.loading import prepared_bench
+    from trl_mle.scripts.listing import list_all
 
-    listings = [_listing(competition_id, args.data_dir) for competition_id in list_competitions()]
-    if args.json:
-        print_json(listings)
-        return 0
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)  # the longest names fit into 80 columns
-    table.add_column("competition", overflow="fold")
-    table.add_column("metric")
-    table.add_column("test rows", justify="right", max_width=6)
-    titles = {
-        "local": "local: real data that ships with scikit-learn",
-        "prepared": "prepared: by mlebench prepare",
-        "missing": "missing: prepare it with trl-mle prepare <id>",
-        "mirror": "mirror: synthetic; use mirror:<id>",
-    }
-    for status, group in groupby(
-        sorted(listings, key=lambda row: list(titles).index(row["status"])), lambda row: row["status"]
-    ):
-        table.add_row()
-        table.add_row(Text(titles[status], style="bold"))
-        for row in group:
-            table.add_row(
-                row["id"].removeprefix("mirror:"),
-                metric_name(row["metric"], row["higher_is_better"]),
-                "-" if row["test_rows"] is None else str(row["test_rows"]),
-            )
-    console = PlainConsole()
-    console.print(table)
-    console.print("Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …")
-    if others := prepared_bench(args.data_dir):
-        console.print(f"Prepared, and graded by MLE-bench's own code: {', '.join(others)}", soft_wrap=True)
-    return 0
-
-
-def _listing(competition_id: str, data_dir: str | None) -> dict[str, Any]:
-    import pandas as pd
-
-    from trl_mle.competitions import CompetitionError, load_competition
-    from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
-    from trl_mle.competitions.metrics import METRICS
-    from trl_mle.competitions.mirrors import MIRRORS, PREFIX
-
-    original = competition_id.removeprefix(PREFIX)
-    if original in MLEBENCH_COMPETITIONS:
-        metric = MLEBENCH_COMPETITIONS[original].metric
-        row = {"id": competition_id, "metric": metric, "higher_is_better": METRICS[metric].higher_is_better}
-        if original != competition_id:  # generated on first use, not by listing it
-            return row | {"status": "mirror", "test_rows": MIRRORS[original].rows // 4}
-        try:
-            competition = load_competition(competition_id, data_dir)
-        except CompetitionError as error:
-            return row | {"status": "missing", "test_rows": None, "error": str(error)}
-        status = "prepared"
-    else:
-        competition = load_competition(competition_id)
-        row = {"id": competition_id, "metric": competition.metric, "higher_is_better": competition.higher_is_better}
-        status = "local"
-    return row | {"status": status, "test_rows": len(pd.read_csv(competition.sample_submission, usecols=[0]))}
+    return list_all(args.data_dir, args.json)
 
 
 def grade(args: argparse.Namespace) -> int:
@@ -197,25 +81,13 @@ def check(args: argparse.Namespace) -> int:
     return check(args)
 
 
-def _parsed(arguments: type[Arguments], usage: str, options: list[str], positional: str = "") -> Arguments:
-    """Parses a command's options into a dataclass, one of whose fields may be positional."""
+def _parsed(arguments: type[Arguments], usage: str, options: list[str], first: str = "") -> Arguments:
+    """Parses a command's options into a dataclass, one of whose fields may come first, without its name."""
     from transformers import HfArgumentParser
 
-    class OptionsParser(Parser, HfArgumentParser):
-        def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
-            if names == (f"--{positional}",):
-                del settings["required"]
-                names, settings["metavar"] = (positional,), positional.upper()
-            return super().add_argument(*names, **settings)
-
-    parser = OptionsParser(
-        (arguments,),  # type: ignore[arg-type]
-        prog=" ".join(usage.split()[:2]),
-        usage=usage,
-        description=arguments.__doc__,
-    )
-    if unknown := parser.parse_known_args(options)[1]:
-        parser.refuse(unknown)
+    if first and options and not options[0].startswith("-"):
+        options = [f"--{first}", *options]
+    parser = HfArgumentParser(arguments, prog=" ".join(usage.split()[:2]), usage=usage, description=arguments.__doc__)  # type: ignore[arg-type]
     return parser.parse_args_into_dataclasses(options)[0]
 
 
@@ -253,14 +125,9 @@ def train(args: argparse.Namespace) -> int:
 
 def prepare(args: argparse.Namespace) -> int:
     """Downloads an MLE-bench competition with MLE-bench's own tool, or reports what is missing."""
-    from trl_mle.competitions import CompetitionError
     from trl_mle.scripts.prepare import prepare
 
-    try:
-        print(for_terminal(str(prepare(args.competition, args.data_dir))))
-    except CompetitionError as error:  # it may take several lines
-        print(for_terminal(f"trl-mle: error: {error}"), file=sys.stderr)
-        return 2
+    print(for_terminal(str(prepare(args.competition, args.data_dir))))
     return 0
 
 
@@ -301,11 +168,8 @@ def recipes(args: argparse.Namespace) -> int:
     if args.name is not None:
         print(copy_recipe(args.name, Path(args.to)))
         return 0
-    console = PlainConsole()
     for what, names in groupby(recipe_names(), describe_recipe):
-        console.print(Text(what, style="bold"))
-        for name in names:
-            console.print(f"  {name}")
+        print(what, *names, sep="\n  ")
     return 0
 
 
@@ -331,25 +195,23 @@ def import_(args: argparse.Namespace) -> int:
 
 def quickstart(args: argparse.Namespace) -> int:
     """Builds a tiny policy, trains it, and compares it before and after: minutes on two CPU cores. With --model, does
-    the same with a pretrained model, in sizes that this machine can do; it prints an estimate of the time first."""
+    the same with a pretrained model."""
     from trl_mle.competitions import load_competition
     from trl_mle.files import alone_in
     from trl_mle.models import is_missing_folder
-    from trl_mle.scripts.quickstart import as_begun, quickstart
+    from trl_mle.scripts.quickstart import quickstart, settings
     from trl_mle.starter import check_covered
 
-    competition, seed = args.competition, args.seed
-    if args.resume:
-        competition, seed = as_begun(Path(args.output_dir), competition, seed)
-    competition, seed = "digits" if competition is None else competition, seed or 0
+    folder = Path(args.output_dir)
+    chosen = settings(folder, args.resume, competition=args.competition, seed=args.seed, model=args.model)
     # Names first, because the steps before their first use take a minute
-    load_competition(competition, holdout=0.5)
-    if args.model is not None and is_missing_folder(args.model):
-        raise FileNotFoundError(f"--model: there is no folder {args.model}")
-    if args.model is None and not args.resume:
-        check_covered(competition)
-    with alone_in(Path(args.output_dir)):
-        return quickstart(competition, seed, Path(args.output_dir), args.resume, args.model)
+    load_competition(chosen.competition, holdout=0.5)
+    if chosen.model is None:
+        check_covered(chosen.competition)
+    elif is_missing_folder(chosen.model):
+        raise FileNotFoundError(f"--model: there is no folder {chosen.model}")
+    with alone_in(folder):
+        return quickstart(chosen, folder)
 
 
 def report(args: argparse.Namespace) -> int:
@@ -438,7 +300,9 @@ def make_parser() -> argparse.ArgumentParser:
     copying.add_argument("--to", default=".", help="target file or folder (the current folder)")
     command = add(new, "make your own competition from a CSV file")
     command.add_argument("table", help="CSV file with one row per example")
-    command.add_argument("--target", nargs="+", required=True, help="column to predict; some metrics take several")
+    command.add_argument(
+        "--target", nargs="+", action="extend", required=True, help="column to predict; some metrics take several"
+    )
     command.add_argument(
         "--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …, or your own as my_module.my_metric"
     )
@@ -483,7 +347,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--resume", action="store_true", help="go on where a quickstart was interrupted, with its competition and seed"
     )
-    add(doctor, "show what this machine can train, and how it isolates programs", python)
+    add(doctor, "show how this machine isolates programs", python)
     add_late(evaluate, "sample, execute, grade, and compare policies")
     add_late(worth, "compare a run with sampling its untrained policy as long")
     add_late(solve, "find the best submission in a given time")
@@ -519,9 +383,9 @@ def main() -> None:
     never_fail_to_print()
     args, options = make_parser().parse_known_args()
     args.options = options
+    if options and args.run not in (evaluate, serve, solve, train, worth):
+        args.parser.error(f"unrecognized arguments: {' '.join(options)}")
     try:
-        if options and args.run not in (evaluate, serve, solve, train, worth):
-            args.parser.refuse(options)
         code = args.run(args)
         sys.stdout.flush()
     except BrokenPipeError:  # for example, piped into head

@@ -8,6 +8,8 @@ from trl_mle.spelling import did_you_mean
 
 
 PACKAGE = Path(__file__).parent
+# Environment variable of the processes that `trl-mle train` starts: the options of a recipe that were accelerate's
+LAUNCHED = "TRL_MLE_LAUNCHED"
 
 
 def shipped(folder: str) -> Path:

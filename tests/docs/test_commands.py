@@ -19,10 +19,8 @@ from transformers import HfArgumentParser
 from trl import GRPOConfig
 
 from trl_mle import cli
-from trl_mle.competitions import TaskSet
 from trl_mle.evaluation.evaluate import EvaluationArguments
 from trl_mle.launching import MLEScriptArguments, make_parser
-from trl_mle.launching.arguments import LAUNCHED
 from trl_mle.scripts import launch
 from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
@@ -97,14 +95,9 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     if command == "train":
         taken = []
         monkeypatch.setattr("accelerate.commands.launch.launch_command", taken.append)
-        # They name competitions and policies of the reader's
-        monkeypatch.setattr(launch, "TaskSet", lambda *names: TaskSet([]))
-        monkeypatch.setattr(launch, "is_missing_folder", lambda name: False)
-        monkeypatch.delenv(LAUNCHED, raising=False)
-        monkeypatch.setenv(LAUNCHED, "1")  # `launch` sets it too, and this undoes it afterwards
         launch.launch([*options, *ON_CPU])
-        (asked,) = taken
-        check_training(asked.training_script_args)
+        (launched,) = taken
+        check_training(launched.training_script_args)
     elif command in PARSED_LATE:
         options = {"solve": ["--competition"], "worth": ["--run"]}.get(command, []) + options
         required = {"evaluate": ("--policies", "--competitions", "--output_dir")}.get(command, ())
@@ -168,7 +161,7 @@ def known_options() -> set[str]:
     ]
     parsers += commands_of_ours().values()
     options = {option for parser in parsers for action in parser._actions for option in action.option_strings}
-    return options | {"--to", launch.ACCELERATE_CONFIG}
+    return options | {"--to", "--accelerate_config"}
 
 
 def test_every_option_is_known():

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 from support.openai_server import OpenAIServer
 
+from trl_mle.competitions import TaskSet
 from trl_mle.execution.options import make_executor
 from trl_mle.instrumentation import LanguageModelError
-from trl_mle.launching import MLEScriptArguments, check_model, check_vllm, make_endpoint, make_parser
+from trl_mle.launching import MLEScriptArguments, check_engine, make_instrumenter, make_parser
+from trl_mle.scripts.train import check_arguments
 
 
 QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
@@ -22,32 +24,42 @@ def parsed(*more):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--vllm_max_model_length", "1200"], "vllm_max_model_length=1200 is shorter than max_prompt_length=4000 and"),
         (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"),
         (["--gpu_slots", "0", "--vllm_enable_sleep_mode", "true"], None),
         (["--vllm_mode", "server", "--gpu_slots", "0"], None),
-        (["--use_peft", "true", "--load_in_4bit", "true"], "vLLM cannot take quantized weights from training"),
-        (["--use_peft", "true", "--load_in_8bit", "true"], "set use_vllm to false"),
-        (["--use_peft", "true", "--lora_dropout", "0.05"], "a dropout of 0.05 adds noise to the importance ratios"),
-        (["--use_peft", "true"], None),  # TRL's default dropout of 0.05 is not ours
     ],
 )
-def test_what_vllm_cannot_do_is_refused(monkeypatch, more, message):
-    """vLLM needs CUDA, so only the options are checked here."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())  # as if it were installed
-    script_args, training_args, model_args = parsed("--use_vllm", "true", *more)
+def test_vllm_beside_programs_on_a_gpu(more, message):
+    script_args, training_args, _ = parsed("--use_vllm", "true", *more)
     with pytest.raises(ValueError, match=message) if message else nullcontext():
-        check_vllm(training_args, script_args.gpu_slots, model_args.use_peft)
-        check_model(training_args, model_args)
+        check_engine(training_args, script_args.gpu_slots, use_peft=False)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--load_in_4bit", "true"], "vLLM cannot take quantized weights from training"),
+        (["--load_in_8bit", "true"], "set use_vllm to false"),
+        (["--lora_dropout", "0.05"], "a dropout of 0.05 adds noise to the importance ratios"),
+        ([], None),  # TRL's default dropout of 0.05 is not ours
+    ],
+)
+def test_an_adapter_that_cannot_be_trained_is_refused(tmp_path, more, message):
+    arguments = parsed("--use_vllm", "true", "--use_peft", "true", *more)
+    with pytest.raises(ValueError, match=message) if message else nullcontext():
+        check_arguments(tmp_path / "policy", TaskSet([]), *arguments)
 
 
 def test_an_adapter_under_fsdp_is_refused(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     _, training_args, _ = parsed("--use_vllm", "true")
-    check_vllm(training_args, [], use_peft=False)
+    with pytest.raises(ValueError, match="accelerate would silently train with DDP"):
+        check_engine(training_args, [], use_peft=False)
+    training_args.use_cpu = False
+    monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
+    check_engine(training_args, [], use_peft=False)
     with pytest.raises(ValueError, match=r"^use_vllm: under FSDP, TRL would merge the adapter"):
-        check_vllm(training_args, [], use_peft=True)
+        check_engine(training_args, [], use_peft=True)
 
 
 def test_gpu_slots_become_slots_of_the_executor():
@@ -72,5 +84,5 @@ def test_endpoint_of_the_policy_is_refused():
     for port, refused in ((server.url.split(":")[2].removesuffix("/v1"), True), ("1", False)):
         script_args, training_args, _ = parsed(*args, "--vllm_server_port", port)
         with pytest.raises(LanguageModelError, match="is the vLLM server of the policy") if refused else nullcontext():
-            make_endpoint(script_args, training_args)
+            make_instrumenter(script_args, training_args)
     server.kill()

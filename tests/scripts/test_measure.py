@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from trl_mle.launching import check_model, make_parser
+from trl_mle.launching import make_parser
 from trl_mle.scripts import measure as module
 from trl_mle.scripts.measure import Measurement, check_memory, check_trainable
 from trl_mle.shipped import find_recipe
@@ -56,7 +56,7 @@ def test_the_recipe_takes_the_options(measurement, monkeypatch):
     )
     assert (args.generation_batch_size, args.per_device_train_batch_size, args.max_at_k) == (8, 4, 4)
     assert args.begin_program
-    check_model(args, model_args)
+    args.check_model(dropout=model_args.lora_dropout, quantized=False)
 
 
 @pytest.mark.parametrize(("is_faster", "dtype"), [(False, "float32"), (True, "bfloat16")])

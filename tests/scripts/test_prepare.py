@@ -79,31 +79,19 @@ def test_without_mlebench_it_says_how_to_get_it(mlebench, tmp_path, monkeypatch)
         assert part in str(caught.value)
 
 
-SAID = {
-    "no token": (
-        "OSError: Could not find kaggle.json. Make sure it's located in /root/.kaggle.",
-        "put kaggle.json into",
-    ),
-    "wrong token": ("kaggle.rest.ApiException: (401) Reason: Unauthorized", "Create New Token"),
-    "rules": ("ApiException: (403) Reason: Forbidden: You must accept this competition's rules", f"/c/{PIZZA}/rules"),
-    "half": ("zipfile.BadZipFile: File is not a zip file", f"remove .*data/{PIZZA} and run the same command again"),
-    "disk": (
-        "OSError: [Errno 28] No space left on device",
-        "the disk is full: name a folder on another disk with --data_dir",
-    ),
-    "network": (
-        "urllib3.exceptions.MaxRetryError: Max retries exceeded with url",
-        "Kaggle cannot be reached from here",
-    ),
-    "else": ("ValueError: something new", "mlebench prepare failed with exit code 1: ValueError: something new"),
-    "silence": ("", "exit code 1: no output"),
-}
-
-
-@pytest.mark.parametrize(("said", "message"), SAID.values(), ids=SAID)
-def test_problems_are_one_line(mlebench, said, message):
-    noise = "Warning: run chmod 600 /root/.kaggle/kaggle.json\n403M/1.2G 401 files\n" + "more\n" * 20
-    mlebench(f"print({noise!r}); print({said!r}, file=sys.stderr); sys.exit(1)" if said else "sys.exit(1)")
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("OSError: Could not find kaggle.json. Make sure it's located in /root/.kaggle.", "; put a token of"),
+        ("ApiException: (403) Reason: Forbidden: You must accept this competition's rules", f"/c/{PIZZA}/rules$"),
+        ("zipfile.BadZipFile: File is not a zip file", f"remove {PIZZA} from the data folder"),
+        ("ValueError: something new", "mlebench prepare failed with exit code 1: ValueError: something new$"),
+        ("", "exit code 1: no output$"),
+    ],
+)
+def test_problems_are_one_line(mlebench, output, message):
+    noise = "Warning: run chmod 600 /root/.kaggle/kaggle.json\n403M/1.2G 401 files\n"
+    mlebench(f"print({noise!r}); print({output!r}, file=sys.stderr); sys.exit(1)" if output else "sys.exit(1)")
     with pytest.raises(CompetitionError, match=message) as caught:
         prepare(PIZZA, None)
     assert "\n" not in str(caught.value)

@@ -1,4 +1,3 @@
-import importlib.util
 import json
 import os
 import re
@@ -50,7 +49,7 @@ def run_script(monkeypatch):
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for name in ("LOCAL_RANK", "ACCELERATE_MIXED_PRECISION"):  # otherwise this process would be tied to its parent
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("DS_ACCELERATOR", "cpu")  # which the script sets
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")  # DeepSpeed would log that it finds no GPU
 
     def run(*args):
         monkeypatch.setattr(sys, "argv", [SCRIPT, *args])
@@ -67,25 +66,17 @@ def run_script(monkeypatch):
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
         (["--competitions", "leaf-classification", "--data_dir", "nowhere"], "is not prepared in"),
         (["--model_name_or_path", "outputs/no/model"], "model_name_or_path: there is no folder outputs/no/model"),
-        (["--config", "absent.yaml"], "absent.yaml is neither a file nor a recipe"),
-        (
-            ["--config", "unknown_key.yaml"],
-            "there is no option learning_rat (in unknown_key.yaml); did you mean 'learning_rate'",
-        ),
+        (["--config", "absent.yaml"], "No such file or directory: 'absent.yaml'"),
+        (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat', '1.0']"),
         (["--config", "broken.yaml"], "broken.yaml"),
-        (["--no_such_option", "1"], "there is no option no_such_option"),
-        (["--learning_rate", "fast"], "learning_rate must be a number, got 'fast'"),
-        (
-            ["--duration_weighting", "linear", "--duration_weight_low", "1.5"],
-            "duration_weight_low must be between 0 and 1, got 1.5",
-        ),
-        (["--num_iterations", "2", "--save_steps", "3"], "save_steps=3 saves between two generations"),
-        (["--output_dir", "a_file/policy"], "output_dir a_file/policy cannot be written: Not a directory"),
-        (["--output_dir", "/proc/policy"], "output_dir /proc/policy cannot be written"),
+        (["--no_such_option", "1"], "['--no_such_option', '1']"),
+        (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float value: 'fast'"),
+        (["--num_generations", "3"], "num_generations=3 must divide the 4 completions of a generation batch"),
+        (["--output_dir", "/proc/policy"], "/proc/policy"),
         (["--resume_from_checkpoint", "true"], "there is no complete checkpoint in policy"),
         (
             ["--resume_from_checkpoint", "policy/checkpoint-9"],
-            "resume_from_checkpoint: there is no folder policy/checkpoint-9",
+            "checkpoint-9 is left out: it was not written to its end",
         ),
         (["--sandbox", "perhaps"], "sandbox='perhaps'"),
         (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
@@ -105,29 +96,16 @@ def run_script(monkeypatch):
         (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on RayExecutor"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive and finite, got 0"),
         (["--instrumenter_deadline_s", "nan"], "instrumenter_deadline_s must be positive and finite, got nan"),
-        (["--instrumenter", "perhaps"], "instrumenter cannot be 'perhaps'; it takes ast, lm, none"),
-        (["--instrumenter", "lm"], "there is no base model to instrument with: train with LoRA"),
         (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),
-        (
-            ["--instrumenter", "lm", "--instrumenter_url", "localhost:8000"],
-            "'localhost:8000' is not a URL like http://",
-        ),
         (
             ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1"],
             "http://localhost:1/v1 does not answer",
         ),
-        (
-            ["--eval_strategy", "steps", "--eval_steps", "1"],
-            "eval_strategy: there is no evaluation dataset: leave it out",
-        ),
+        (["--push_to_hub", "true"], "push_to_hub: HF_HUB_OFFLINE is set"),
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
         (
             ["--use_peft", "true", "--lora_dropout", "0.05", "--async_rollouts", "true"],
             "a dropout of 0.05 adds noise",
-        ),
-        (
-            ["--use_transformers_continuous_batching", "true", "--bf16", "true"],
-            "casts the trained weights to 16 bits",
         ),
     ],
 )
@@ -135,11 +113,10 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatc
     monkeypatch.chdir(tmp_path)
     # another test covers this check, and its packages take two seconds to import
     monkeypatch.setattr("trl_mle.execution.LocalExecutor.check", lambda executor, competition: None)
-    Path("a_file").touch()
-    known = f"competitions: digits\nuse_cpu: true\nbf16: false\nmax_prompt_length: 4000\nmodel_name_or_path: {tiny_model}\n"
-    Path("unknown_key.yaml").write_text(f"{known}learning_rat: 1.0\n")
+    monkeypatch.setattr("huggingface_hub.HfApi.whoami", offline)
+    content = f"competitions: digits\nuse_cpu: true\nbf16: false\nmax_prompt_length: 4000\nmodel_name_or_path: {tiny_model}\n"
+    Path("unknown_key.yaml").write_text(f"{content}learning_rat: 1.0\n")
     Path("broken.yaml").write_text("competitions: [digits\n")
-    before = sorted(Path().iterdir())
     args = more if "--config" in more else arguments(tiny_model, "policy", *more)
     with pytest.raises(SystemExit) as ended:
         run_script(*args)
@@ -148,39 +125,7 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatc
     assert len(errors) == 1, errors
     assert errors[0].startswith("train_mle.py: error: ")
     assert message in errors[0]
-    assert sorted(Path().iterdir()) == before
-
-
-def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, monkeypatch, capsys):
-    """Before a model is loaded or anything written; also the batch sizes, which TRL refuses while it parses."""
-    monkeypatch.chdir(tmp_path)
-    more = ["--num_generations", "3", "--competitions", "no-such-one", "leaf-classification", "--data_dir", "nowhere"]
-    more += ["--resume_from_checkpoint", "true", "--sandbox", "perhaps", "--push_to_hub", "true"]
-    more += ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1", "--max_prompt_length", "10"]
-    more += ["--use_vllm", "true", "--model_name_or_path", "outputs/no/model"]
-    monkeypatch.setattr("huggingface_hub.HfApi.whoami", offline)
-    with pytest.raises(SystemExit) as ended:
-        run_script(*arguments(tiny_model, "/proc/policy", *more))
-    assert ended.value.code == 2
-    first, *problems = [line for line in capsys.readouterr().err.splitlines() if line]
-    expected = [  # in the order in which they are checked
-        "num_generations=3 must divide the 4 completions of a generation batch: per_device_train_batch_size=4, ",
-        "unknown competition 'no-such-one'",
-        "'leaf-classification' is not prepared in",
-        "output_dir /proc/policy cannot be written",
-        "there is no complete checkpoint in /proc/policy",
-        *([] if importlib.util.find_spec("vllm") else ["use_vllm: vLLM is not installed"]),
-        "model_name_or_path: there is no folder outputs/no/model",
-        "http://localhost:1/v1 does not answer",
-        "push_to_hub: HF_HUB_OFFLINE is set",
-        "sandbox='perhaps'",
-    ]
-    assert first == f"train_mle.py: error: {len(expected)} problems, and nothing was started:"
-    assert len(problems) == len(expected), problems
-    for number, (problem, message) in enumerate(zip(problems, expected, strict=True), 1):
-        assert problem.startswith(f"  {number}. ")
-        assert message in problem, problem
-    assert list(tmp_path.iterdir()) == []
+    assert not Path("policy").exists()
 
 
 def offline(*args, **kwargs):
@@ -257,7 +202,7 @@ def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp
     for changes, message in {
         ("--async_rollouts", "false"): "the checkpoint has rollouts that were not trained on yet: resume with async",
         ("--competitions", "wine"): "has competitions=['digits'], not ['wine']: resume it with the same",
-        ("--objective", "mean_rank"): "has objective=max_at_k, not mean_rank: resume it with the same",
+        ("--objective", "mean_rank"): "has objective=max_at_k, not mean_rank",
         ("--lora_alpha", "4096"): "checkpoint-1 was trained with lora_alpha=32, not 4096: resume it with the same",
         ("--use_peft", "false"): "checkpoint-1 was trained with an adapter, and this run has none: resume it",
     }.items():

@@ -1,18 +1,15 @@
 """Arguments of a training run, from a YAML file, the command line, or both."""
 
-import argparse
 import math
 import os
-import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
 
 from trl import ModelConfig, TrlParser
 
 from trl_mle.execution.options import ExecutorArguments
-from trl_mle.launching.checks import Problems
-from trl_mle.option_names import LAUNCHED, no_such_options, with_spaces
+from trl_mle.launching.checks import one_line_errors
+from trl_mle.shipped import LAUNCHED
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -93,59 +90,30 @@ class MLEScriptArguments(ExecutorArguments):
             )
 
 
-ARGUMENTS: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
-
-
 class Parser(TrlParser):
-    """Keeps the raw arguments, so that a refused configuration does not hide other problems."""
-
-    asked: argparse.Namespace | None = None
-    unknown: Sequence[str] = ()  # in the YAML, unless `trl-mle train` has read it, where they are accelerate's
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        namespace, remaining = super().parse_known_args(args, namespace)
-        self.asked = argparse.Namespace(**vars(namespace))
-        return namespace, remaining
+    """TRL's parser, which does not see the options of a recipe that `trl-mle train` has given to accelerate."""
 
     def set_defaults_with_config(self, **config: Any) -> list[str]:
-        remaining = super().set_defaults_with_config(**config)
-        if LAUNCHED not in os.environ:
-            if "--accelerate_config" in remaining:
-                raise ValueError(
-                    "accelerate_config: start this with `trl-mle train`, or use `accelerate launch --config_file`"
-                )
-            self.unknown = remaining
-        return remaining
+        of_accelerate = os.environ.get(LAUNCHED, "").split()
+        return super().set_defaults_with_config(
+            **{name: value for name, value in config.items() if name not in of_accelerate}
+        )
 
-    def parse_args_into_dataclasses(self, args: Any = None, *more: Any, **options: Any) -> Any:
-        *parsed, remaining = super().parse_args_into_dataclasses(args, return_remaining_strings=True)
-        places: list[tuple[Sequence[str], str]] = [(self.unknown, " (in the YAML)"), (remaining, "")]
-        if messages := [no_such_options(words, where) for words, where in places if words]:
-            raise ValueError("; ".join(messages))
-        return tuple(parsed)
+    def error(self, message: str) -> NoReturn:  # argparse's would print it in every process
+        raise ValueError(message)
 
 
 def make_parser() -> Parser:
     """The parser of [`MLEScriptArguments`], [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]."""
-    # Without `SUPPRESS`, usage would bury a message under a hundred options
-    parser = Parser(ARGUMENTS, usage=argparse.SUPPRESS)
+    arguments: Any = (MLEScriptArguments, MLEGRPOConfig, ModelConfig)
+    parser = Parser(arguments)
     parser.set_defaults(lora_dropout=0.0)  # TRL's 0.05 adds noise to every ratio to a stored log-probability
     return parser
 
 
-def parse() -> tuple[Any, Any, Any, Problems]:
-    """
-    Parses the three dataclasses of [`make_parser`], and collects their problems. If the configuration is refused, the second
-    and the third are the raw arguments.
-    """
-    parser, problems = make_parser(), Problems()
-    with problems.noted():
-        script_args, training_args, model_args = parser.parse_args_and_config(
-            with_spaces(sys.argv[1:]), fail_with_unknown_args=False
-        )
-        return script_args, training_args, model_args, problems
-    if parser.asked is None:  # the YAML could not be read
-        problems.report()
-    asked: Any = parser.asked
-    known = MLEScriptArguments(**{item.name: getattr(asked, item.name) for item in fields(MLEScriptArguments)})
-    return known, asked, asked, problems
+def parse() -> tuple[MLEScriptArguments, MLEGRPOConfig, ModelConfig]:
+    """Parses the command line and its YAML. If they are refused, ends the process with one line and exit code 2."""
+    with one_line_errors():
+        script_args, training_args, model_args = make_parser().parse_args_and_config()
+        script_args.check()
+    return script_args, training_args, model_args

@@ -19,30 +19,20 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.user_code import import_named
 
 
-def make_endpoint(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> EndpointModel | None:
-    """Connects to the instrumenting model's endpoint, if any. Raises `LanguageModelError` if it does not answer."""
-    if script_args.instrumenter != "lm" or script_args.instrumenter_url is None:
-        return None
-    model = EndpointModel(
-        script_args.instrumenter_url,
-        script_args.instrumenter_model,
-        deadline_s=script_args.instrumenter_deadline_s,
-    )
-    if training_args.use_vllm and training_args.vllm_mode == "server":
-        address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
-        model.check_is_not(training_args.vllm_server_base_url or address)
-    return model
-
-
-def make_instrumenter(
-    script_args: MLEScriptArguments, training_args: MLEGRPOConfig, endpoint: EndpointModel | None = None
-) -> Instrumenter | None:
-    """Builds the instrumenter that marks the milestones."""
+def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> Instrumenter | None:
+    """Builds the instrumenter that marks the milestones. Raises `LanguageModelError` if its endpoint does not answer."""
     if script_args.instrumenter != "lm":
         return AstInstrumenter() if script_args.instrumenter == "ast" else None
     model: LanguageModel
-    if endpoint is not None:
-        model = endpoint
+    if script_args.instrumenter_url is not None:
+        model = EndpointModel(
+            script_args.instrumenter_url,
+            script_args.instrumenter_model,
+            deadline_s=script_args.instrumenter_deadline_s,
+        )
+        if training_args.use_vllm and training_args.vllm_mode == "server":
+            address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
+            model.check_is_not(training_args.vllm_server_base_url or address)
     elif script_args.instrumenter_model is not None:
         # Load the whole model in every process: ZeRO-3 would shard it while its configuration is registered with
         # transformers

@@ -31,12 +31,9 @@ def check(args: argparse.Namespace) -> int:
         from trl_mle.launching import load_tokenizer, prompt_tokens  # here, because they take seconds
 
         count = partial(prompt_tokens, load_tokenizer(args.model))
-    asked = one_program(args)
-    limits = Limits(asked.program_timeout_s, asked.program_memory_mb)
-    with (
-        suppress(SandboxError),
-        make_executor(asked) as executor,
-    ):  # nothing runs here; only the packages are not known then
+    limits = Limits(args.program_timeout_s, args.program_memory_mb)
+    # Without a sandbox, only the packages are unknown: nothing runs here
+    with suppress(SandboxError), make_executor(one_program(args)) as executor:
         limits = executor.limits
     workers = min(len(os.sched_getaffinity(0)), len(tasks))
     look = Look(tasks, count, args.max_prompt_length, limits)
@@ -57,22 +54,10 @@ def check(args: argparse.Namespace) -> int:
 
 @dataclass
 class Look:
-    """
-    Looks at a competition as training does before its first program.
-
-    Args:
-        tasks ([`~trl_mle.competitions.TaskSet`]):
-            Where it is.
-        count (`Callable`):
-            Counts the tokens of a prompt.
-        max_prompt_length (`int`):
-            The most that a prompt may have.
-        limits ([`~trl_mle.execution.Limits`]):
-            What prompts say about programs.
-    """
+    """Looks at a competition as training does before its first program."""
 
     tasks: TaskSet
-    count: Callable[[list[dict[str, str]]], int]
+    count: Callable[[list[dict[str, str]]], int]  # the tokens of a prompt
     max_prompt_length: int
     limits: Limits
 

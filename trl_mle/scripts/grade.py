@@ -24,35 +24,20 @@ def grade(args: argparse.Namespace) -> int:
     if not Path(args.submission).exists():
         raise FileNotFoundError(f"there is no submission {args.submission}")
     score = competition.grade(Path(args.submission).read_bytes())
-    thresholds = medal_thresholds(competition)
-    won = beaten = None
+    thresholds, won, beaten = medal_thresholds(competition), None, None
     if thresholds is not None and score.full is not None:
         won = medal(score.full, thresholds, competition.higher_is_better)
         beaten = human_rank(competition, score.full)
-    if args.json:
-        print_json(
-            _graded(competition, score)
-            | {
-                "error": score.error,
-                "medal": won,
-                "thresholds": thresholds and thresholds._asdict(),
-                "human_rank": beaten,
-            }
-        )
-        return 0 if score.valid else 1
+    facts = {"error": score.error, "medal": won, "thresholds": thresholds and thresholds._asdict()}
     table = facts_table()
     table.add_row("competition", competition.id)
-    if score.valid:
-        _add_score(table, competition, score)
-        if thresholds is not None:
-            figures = ", ".join(f"{name} {number(value, 5)}" for name, value in thresholds._asdict().items())
-            table.add_row("medal", f"{won or 'none'} ({figures})")
-        if beaten is not None:
-            table.add_row("human rank", f"better than {beaten:.1%} of Kaggle's teams")
-    else:
-        table.add_row("invalid", score.error or "")
-    PlainConsole().print(table)
-    return 0 if score.valid else 1
+    _add_score(table, competition, score)
+    if thresholds is not None and score.valid:
+        figures = ", ".join(f"{name} {number(value, 5)}" for name, value in thresholds._asdict().items())
+        table.add_row("medal", f"{won or 'none'} ({figures})")
+    if beaten is not None:
+        table.add_row("human rank", f"better than {beaten:.1%} of Kaggle's teams")
+    return _report(competition, score, facts | {"human_rank": beaten}, table, args.json)
 
 
 def one_program(args: argparse.Namespace) -> ExecutorArguments:
@@ -66,60 +51,54 @@ def run(args: argparse.Namespace) -> int:
     competition = load_competition(args.competition, args.data_dir, args.holdout)
     if not Path(args.solution).exists():
         raise FileNotFoundError(f"there is no program {args.solution}")
-    if args.solution.endswith(".ipynb"):
-        raise ValueError(f"{args.solution} is a notebook: make it a program with `jupyter nbconvert --to script`")
-    try:
-        source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{args.solution} is not in UTF-8: {error}") from error
+    source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
     with make_executor(one_program(args)) as executor:
         executor.check(competition)
         reward = MLEReward([competition], executor, AstInstrumenter())
         evaluation = reward.evaluate_program(source if source.strip() else None, competition)
-    if args.json:
-        facts = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
-        ran = {"outcome": str(evaluation.outcome)} | {name: getattr(evaluation, name) for name in facts}
-        print_json(_graded(competition, evaluation.score) | ran)
-        return 0 if evaluation.valid else 1
+    names = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
+    facts = {"outcome": str(evaluation.outcome)} | {name: getattr(evaluation, name) for name in names}
     table = facts_table()
     table.add_row("competition", competition.id)
     ended = str(evaluation.outcome) if evaluation.outcome != Outcome.OK else "no valid submission"
     table.add_row("outcome", "valid submission" if evaluation.valid else ended)
-    if evaluation.detail:
-        table.add_row("", evaluation.detail)
+    table.add_row("", evaluation.detail or "")
     if evaluation.duration_s is not None:
         table.add_row("Δt", f"{evaluation.duration_s:.2f} s ({evaluation.cpu_s or 0:.2f} s of CPU time)")
     missed = [name for name in MILESTONES if name not in evaluation.milestones]
     table.add_row("milestones", f"{len(evaluation.milestones)} of {len(MILESTONES)}")
     if missed:
         table.add_row("", f"not reached: {', '.join(missed)}")
-    if evaluation.score is not None and evaluation.score.value is not None:
+    if evaluation.valid:
         _add_score(table, competition, evaluation.score)
     table.add_row("reward", "none" if evaluation.reward is None else f"{evaluation.reward:.5g}")
+    return _report(competition, evaluation.score, facts, table, args.json)
+
+
+def _report(competition: Competition, score: Score | None, facts: dict[str, Any], table: Table, as_json: bool) -> int:
+    """Prints a result for people or machines; returns the exit code."""
+    is_valid = score is not None and score.valid
+    if as_json:
+        graded = {name: getattr(score, name, None) for name in ("held_out", "full")} | {"score": score and score.value}
+        of_competition = {"competition": competition.id} | {
+            name: getattr(competition, name) for name in ("metric", "higher_is_better")
+        }
+        print_json(of_competition | {"valid": is_valid} | graded | facts)
+        return 0 if is_valid else 1
     console = PlainConsole()
     console.print(table)
-    if evaluation.output:
+    if output := facts.get("output"):
         console.rule("output")
-        console.print(evaluation.output)
-    return 0 if evaluation.valid else 1
+        console.print(output)
+    return 0 if is_valid else 1
 
 
-def _graded(competition: Competition, score: Score | None) -> dict[str, Any]:
-    return {
-        "competition": competition.id,
-        "metric": competition.metric,
-        "higher_is_better": competition.higher_is_better,
-        "valid": score is not None and score.valid,
-        "score": score and score.value,
-        "held_out": score and score.held_out,
-        "full": score and score.full,
-    }
-
-
-def _add_score(table: Table, competition: Competition, score: Score) -> None:
-    table.add_row(
-        "score", f"{number(score.value, 5)} ({metric_name(competition.metric, competition.higher_is_better)})"
-    )
+def _add_score(table: Table, competition: Competition, score: Score | None) -> None:
+    if score is None or not score.valid:
+        table.add_row("invalid", (score and score.error) or "")
+        return
+    metric = metric_name(competition.metric, competition.higher_is_better)
+    table.add_row("score", f"{number(score.value, 5)} ({metric})")
     if score.held_out is not None:
         table.add_row("held out", number(score.held_out, 5))
         table.add_row("all rows", number(score.full, 5))

@@ -2,27 +2,23 @@
 
 import logging
 import os
-from argparse import ArgumentParser
-from collections.abc import Sequence
-from contextlib import redirect_stderr
-from io import StringIO
+from argparse import SUPPRESS, ArgumentParser
+from collections.abc import Collection, Mapping, Sequence
 from subprocess import CalledProcessError
+from typing import Any
 
-from trl_mle.competitions import TaskSet
-from trl_mle.competitions.bench import bench_folder
-from trl_mle.models import is_missing_folder
-from trl_mle.option_names import LAUNCHED, check_device, check_options, split_options, with_spaces
-from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
+from trl_mle.data_files import read_mapping
+from trl_mle.shipped import LAUNCHED, find_accelerate_config, find_recipe, shipped
 from trl_mle.waits import waiting_for
 
 
-CONFIG, ACCELERATE_CONFIG = "--config", "--accelerate_config"
 USAGE = "trl-mle train --config RECIPE [--accelerate_config CONFIG] [--OPTION VALUE ...]"
 DESCRIPTION = """\
 Trains a policy, in one or several processes. RECIPE is a YAML file with options, or a bundled one (`trl-mle recipes` lists
 them); options of the command line override it. CONFIG says how many processes run and how they share the model: a bundled
 name, such as cpu, ddp or zero3, or a file of accelerate's. Options of `accelerate launch`, such as --num_processes, may be
 in either place."""
+OF_THE_SCRIPT = ("debug", "gradient_accumulation_steps")  # accelerate's launcher has options of these names, too
 
 
 def launch(options: Sequence[str]) -> int:
@@ -31,65 +27,51 @@ def launch(options: Sequence[str]) -> int:
 
     Raises:
         `FileNotFoundError`: The recipe or the configuration does not exist.
-        `ValueError`: The recipe is not YAML, or there is no such option.
+        `ValueError`: The recipe is not YAML, or an option is missing.
     """
-    given = with_spaces(options)
-    if not given:
-        raise ValueError(f"name a recipe, or a model and competitions: {USAGE}")
-    if "--help" in given or "-h" in given:
-        from trl_mle.launching.arguments import make_parser
+    parser = ArgumentParser(usage=USAGE, allow_abbrev=False, add_help=False)
+    parser.add_argument("--config")
+    parser.add_argument("--accelerate_config")
+    parser.add_argument("--help", "-h", action="store_true")
+    args, options = parser.parse_known_args(options)
+    if args.help:
+        from trl_mle.launching import make_parser
 
-        parser = make_parser()
-        parser.usage, parser.description = USAGE, DESCRIPTION
-        parser.print_help()
+        script_parser = make_parser()
+        script_parser.usage, script_parser.description = USAGE, DESCRIPTION
+        script_parser.print_help()
         return 0
-    if given[-1:] == [CONFIG]:
-        raise ValueError("--config: name a recipe (`trl-mle recipes`) or a file")
-    if not given[0].startswith("--"):
-        raise ValueError(f"{given[0]}: name a recipe with --config: {USAGE}")
-    _check_values(check_options(given))
-    if CONFIG in given:
-        place = given.index(CONFIG) + 1
-        given[place] = str(find_recipe(given[place]))
-    return _start(given)
+    if not (options or args.config) or (options and not options[0].startswith("--")):
+        raise ValueError(f"name a recipe with --config, or a model and competitions: {USAGE}")
+    recipe: dict[str, Any] = {}
+    script_args: list[str] = []
+    if args.config is not None:
+        path = find_recipe(args.config)
+        recipe, script_args = read_mapping(path, args.config, "max_steps: 16"), ["--config", str(path)]
+    # The command line comes before the recipe
+    config = args.accelerate_config or recipe.get("accelerate_config")
+    launcher_args = [] if config is None else ["--config_file", str(find_accelerate_config(config))]
+    return _start(recipe, launcher_args, script_args, options)
 
 
-def _check_values(values: dict[str, list[str]]) -> None:
-    """Raises what can be said before a process is started: of names, without torch."""
-    for name in values.get(ACCELERATE_CONFIG, ()):
-        find_accelerate_config(name)
-    tasks = TaskSet(values.get("--competitions", ()), next(iter(values.get("--data_dir", ())), None))
-    for name in tasks.few():
-        if (
-            bench_folder(name) is None
-        ):  # MLE-bench's own code may take minutes to start, and would stay with the launcher
-            tasks[name]
-    for name in values.get("--model_name_or_path", ()):
-        if is_missing_folder(name):
-            raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
-    check_device(values)
-
-
-def _start(given: list[str]) -> int:
+def _start(recipe: Mapping[str, Any], launcher_args: list[str], script_args: list[str], options: Sequence[str]) -> int:
     with waiting_for("the imports of torch and accelerate"):  # after everything that can be checked without them
         from accelerate.commands.launch import launch_command, launch_command_parser
         from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-        from trl.cli.accelerate_config import resolve_accelerate_config_argument
     parser = launch_command_parser()
-    in_recipe, of_launcher, of_script = split_options(given)
-    options = _as_words(in_recipe, parser) + of_launcher
-    launch_options = resolve_accelerate_config_argument(_with_our_configs(options))
-    script = shipped("recipes") / "train_mle.py"
-    said = StringIO()
-    try:
-        with redirect_stderr(said):  # a hundred lines of usage precede the reason
-            arguments = parser.parse_args([*launch_options, str(script), *of_script])
-    except SystemExit as error:
-        reason = said.getvalue().strip().splitlines()[-1].partition("error: ")[2]
-        raise ValueError(reason) from error
+    parser.usage, parser.prog = SUPPRESS, "trl-mle train"  # a hundred lines of usage would precede the reason
+    actions = {_name(word): action for action in parser._actions for word in action.option_strings}
+    launchers = actions.keys() - {*OF_THE_SCRIPT, "help"}
+    in_recipe = [name for name in recipe if name in launchers]
+    for name in in_recipe:
+        launcher_args += _as_words(name, recipe[name], is_flag=actions[name].nargs == 0)
+    of_launcher, of_script = _split(options, launchers)
+    script = str(shipped("recipes") / "train_mle.py")
+    arguments = parser.parse_args([*launcher_args, *of_launcher, script, *script_args, *of_script])
     # It warns of each default that it fills in; these are meant
     logging.getLogger("accelerate.commands.launch").setLevel(logging.ERROR)
-    os.environ[LAUNCHED] = "1"
+    os.environ |= {name: str(value) for name, value in (recipe.get("env") or {}).items()}  # as TRL has them
+    os.environ[LAUNCHED] = " ".join(["accelerate_config", *in_recipe])
     try:
         launch_command(arguments)
     except CalledProcessError as error:  # the script has printed the reason
@@ -101,29 +83,23 @@ def _start(given: list[str]) -> int:
     return 0
 
 
-def _as_words(options: list[str], parser: ArgumentParser) -> list[str]:
-    """Accelerate's options of a YAML, as on a command line: a flag that is true stands alone, and YAML takes `no` for false."""
-    actions = {name: action for action in parser._actions for name in action.option_strings}
-    found: list[str] = []
-    for name, value in zip(options[::2], options[1::2], strict=True):
-        action = actions.get(name)
-        if action is not None and action.nargs == 0 and value in ("True", "False"):
-            found += [name] if value == "True" else []
-        else:
-            found += [
-                name,
-                "no" if action is not None and value == "False" and "no" in (action.choices or ()) else value,
-            ]
-    return found
+def _name(word: str) -> str:
+    return word.lstrip("-").partition("=")[0].replace("-", "_")
 
 
-def _with_our_configs(options: list[str]) -> list[str]:
-    """Replaces names by paths, because TRL would use its own files of the same names."""
-    found = list(options)
-    while found.count(ACCELERATE_CONFIG) > 1:  # the command line comes last and overrides the YAML
-        place = found.index(ACCELERATE_CONFIG)
-        del found[place : place + 2]
-    if ACCELERATE_CONFIG in found[:-1]:
-        place = found.index(ACCELERATE_CONFIG) + 1
-        found[place] = str(find_accelerate_config(found[place]))
-    return found
+def _as_words(name: str, value: Any, is_flag: bool) -> list[str]:
+    """An option of accelerate's in a YAML, as on a command line."""
+    if is_flag:
+        return [f"--{name}"] if value else []
+    return [f"--{name}", "no" if value is False else str(value)]  # YAML takes `no` for false
+
+
+def _split(words: Sequence[str], launchers: Collection[str]) -> tuple[list[str], list[str]]:
+    """Splits a command line into the options of accelerate's launcher and those of the training script."""
+    of_launcher: list[str] = []
+    of_script: list[str] = []
+    for word in words:
+        if word.startswith("--"):
+            target = of_launcher if _name(word) in launchers else of_script
+        target.append(word)
+    return of_launcher, of_script

@@ -8,9 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trl_mle.option_names import check_device, check_options, is_true
-from trl_mle.showing import terminal_line
-
 
 def die_with_launcher() -> None:
     """Leaves no process behind, however the run ends."""
@@ -28,20 +25,6 @@ def die_with_launcher() -> None:
 
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, leave)
-
-
-def refuse_wrong_options() -> None:
-    """Ends a training script in one line, with exit code 2, if its command or its recipe has an option that does not exist, a
-    value that it cannot have, or one that this machine has no GPU for."""
-    try:
-        values = check_options(sys.argv[1:])
-        check_device(values)
-    except (ValueError, OSError) as error:
-        if os.environ.get("LOCAL_RANK", "0") == "0":  # all processes of a machine find the same
-            print(terminal_line(f"{Path(sys.argv[0]).name}: error: {error}"), file=sys.stderr)
-        sys.exit(2)
-    if is_true(values, "--use_cpu"):
-        os.environ.setdefault("DS_ACCELERATOR", "cpu")  # what DeepSpeed would find out, with a warning
 
 
 def run_until_we_end(command: list[str], **options: Any) -> int:

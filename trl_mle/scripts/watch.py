@@ -1,7 +1,6 @@
 """`trl-mle watch`: follows a run in a terminal, also over a shared disk."""
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from rich.text import Text
 from trl_mle.report.training_run import TrainingRun, has_ended, percent, read_run
 from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts.printing import facts_table
-from trl_mle.showing import PlainConsole, metric_name, terminal_line
+from trl_mle.showing import PlainConsole
 
 
 LAST_STEPS = 10
@@ -35,42 +34,31 @@ def watch(folder: Path) -> int:
     if not console.is_interactive:
         console.print(view(folder))
         return 0
-    said: set[str] = set()
     with Live(console=console, auto_refresh=False) as live:
         while True:
             ended = has_ended(folder)
-            live.update(_view_or_wait(folder, said), refresh=True)
+            try:
+                shown: Group | Text = view(folder)
+            except FileNotFoundError:
+                shown = Text(f"waiting for a run in {folder} (Ctrl-C ends)")
+            live.update(shown, refresh=True)
             if ended:
                 return 0
             time.sleep(REFRESH_S)
 
 
-def _view_or_wait(folder: Path, said: set[str]) -> Group | Text:
-    try:
-        return view(folder, said)
-    except FileNotFoundError:
-        why = "nothing there yet" if folder.is_dir() else "no such folder yet"
-        return Text(f"waiting for a run in {folder}: {why} (Ctrl-C ends)")
-
-
-def view(folder: Path, said: set[str] | None = None) -> Group:
-    """Renders the current state of a run. Prints its notes on unreadable files, except those in `said`, and adds them there."""
-    run, said = read_run(folder, folder.name), set() if said is None else said
-    for note in run.skipped:
-        if note not in said:
-            print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
-    said.update(run.skipped)
+def view(folder: Path) -> Group:
+    """Renders the current state of a run."""
+    run = read_run(folder, folder.name)
     facts = facts_table()
     facts.add_row("run", str(folder))
     facts.add_row("step", _step(run, folder))
     facts.add_row("programs", _programs(run))
     facts.add_row("now", _running(folder))
-    for best in run.best if len(run.competitions) < 2 else ():
-        name = metric_name(best["metric"], best["higher_is_better"])
-        held_out = " on held-out rows" if run.holds_out else ""
-        facts.add_row("best", f"{best['competition']}: {name} {best['reported']:.5g}{held_out}")
+    for note in run.skipped:
+        facts.add_row("note", note)
     parts: list[Table | Text] = [facts, Text(""), _steps(run)]
-    if len(run.competitions) > 1:
+    if run.competitions:
         parts += [Text(""), _of_competitions(run)]
     return Group(*parts)
 
@@ -78,21 +66,15 @@ def view(folder: Path, said: set[str] | None = None) -> Group:
 def _of_competitions(run: TrainingRun) -> Table:
     """A row for each; the best score is on the held-out rows, where there are some."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("competition", "programs", "valid", "lately", "Δt (s)", "best"):
+    for name in ("competition", "programs", "valid", "Δt (s)", "best"):
         table.add_column(name, justify="left" if name == "competition" else "right", overflow="fold")
-    best = {one["competition"]: one for one in run.best}
+    best = {row["competition"]: f"{row['reported']:.5g} {'↑' if row['higher_is_better'] else '↓'}" for row in run.best}
     for competition in run.competitions:
-        programs, found = run.programs(competition), best.get(competition)
-        figures = ["-"] * 3  # if our infrastructure failed every time
+        programs = run.programs(competition)
+        figures = ["-", "-"]  # if our infrastructure failed every time
         if len(programs):
-            valid = programs["valid"]
-            figures = [percent(valid.mean()), percent(valid[-64:].mean()), f"{programs['duration_s'].median():.2f}"]
-        table.add_row(
-            competition,
-            str(len(programs)),
-            *figures,
-            f"{found['reported']:.5g} {'↑' if found['higher_is_better'] else '↓'}" if found else "-",
-        )
+            figures = [percent(programs["valid"].mean()), f"{programs['duration_s'].median():.2f}"]
+        table.add_row(competition, str(len(programs)), *figures, best.get(competition, "-"))
     return table
 
 
@@ -124,8 +106,6 @@ def _running(folder: Path) -> str:
         return "ended" if has_ended(folder) else "no programs are running: the policy is sampling or training"
     if age_s > FRESH_S:
         return f"no update for {age_s:.0f} s: the run was killed, or hangs"
-    if age_s < -FRESH_S:  # the clocks differ, so its age is unknown
-        return f"the last update is dated {-age_s:.0f} s ahead: a clock was set, or those of two machines differ"
     slots = f", {status['slots']} at a time" if status["slots"] is not None else ""
     return f"{status['done']} of {status['of']} programs done{slots}; {status['note']}"
 
