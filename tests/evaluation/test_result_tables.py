@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.training_runs import make_run
 
 from trl_mle import cli
 from trl_mle.competitions import Score, load_competition
@@ -29,7 +30,9 @@ from trl_mle.evaluation.result_tables import (
 )
 from trl_mle.evaluation.results import add_equal_costs, figures
 from trl_mle.instrumentation import MILESTONES, Completion
+from trl_mle.report.training_run import read_run
 from trl_mle.rewards import Evaluation
+from trl_mle.scripts.compare import training_table
 from trl_mle.showing import PlainConsole
 
 
@@ -440,3 +443,25 @@ def test_a_block_names_competition_and_system_once(rows, tmp_path, monkeypatch, 
     _, programs, _, best_of_k = re.split("programs, mean|best score, mean|best of k *\n", out)
     for table in (programs, best_of_k):
         assert [table.count(name) for name in ("random-acts-of-pizza", "large", "small")] == [1, 1, 1]
+
+
+def test_training_beside_sampling(tmp_path, monkeypatch, capsys):
+    """As many sampled programs as the run has, or the most below that are known."""
+    run = read_run(make_run(tmp_path / "run", steps=2, programs=3), "x")
+    wine = load_competition("wine")
+    rows = make_rows(tmp_path, wine, {"six": [0.5, 0.9, None, 0.7, 0.6, 0.8], "many": [0.6] * 9})
+    _, training, six, many = training_table(run, rows)
+    assert training == [
+        "wine",
+        "training",
+        "6",
+        f"{run.programs()['valid'].mean():.0%}",
+        f"{run.best[0]['score']:.3f}",
+        "-",
+    ]
+    assert six[1:5] == ["six", "6", "100%", "0.900"]
+    assert many[1:] == ["many", "4", "100%", "0.600", "0.600 to 0.600"]
+    folder = write_results(tmp_path / "results", rows)
+    code, out, _ = compare(capsys, monkeypatch, folder, "--runs", tmp_path / "run")
+    assert code == 0
+    assert "beside sampled programs" in out
