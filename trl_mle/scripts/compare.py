@@ -23,11 +23,12 @@ MOST_COLUMNS = 6  # that fit a terminal of 80 characters
 def compare(args: argparse.Namespace) -> int:
     """Compares systems across the results of several evaluations, next to the paper's figures."""
     rows = result_tables.read_results([Path(folder) for folder in args.folders])
-    uneven = result_tables.uneven_holdouts(rows)
-    for line in [*result_tables.uneven_runs(rows), *uneven]:
-        print(f"trl-mle: warning: {terminal_line(line)}", file=sys.stderr)
-    if uneven:
+    warnings = result_tables.uneven_runs(rows)
+    if result_tables.have_different_holdouts(rows):
+        warnings.append("the evaluations hold out different shares: all are compared by the scores on all hidden rows")
         rows = result_tables.on_all_rows(rows)
+    for line in warnings:
+        print(f"trl-mle: warning: {terminal_line(line)}", file=sys.stderr)
     if args.markdown is not None:
         Path(args.markdown).write_text(result_tables.to_markdown(rows), encoding="utf-8")
     if args.json:
