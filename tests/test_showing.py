@@ -31,7 +31,6 @@ from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.scripts import solve
 from trl_mle.showing import (
     PlainConsole,
-    for_html,
     for_json,
     for_markdown,
     for_terminal,
@@ -62,7 +61,6 @@ def test_each_medium_shows_the_text(text):
     assert "\n" not in terminal_line(text)
     assert json.loads(for_json([text])) == [text]
     check_plain(for_json([text]))
-    assert tags_of(f"<p title='{for_html(text)}'>{for_html(text)}</p>") == ["p"]
     console = PlainConsole(width=500)
     with console.capture() as captured:
         console.print(text, end="")

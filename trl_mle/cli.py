@@ -101,14 +101,6 @@ def evaluate(args: argparse.Namespace) -> int:
     return 0
 
 
-def worth(args: argparse.Namespace) -> int:
-    """Compares a training run with sampling the policy that it began with, as often and as long."""
-    from trl_mle.scripts.worth import WorthArguments, worth
-
-    worth(_parsed(WorthArguments, "trl-mle worth RUN [options]", args.options, "run"))
-    return 0
-
-
 def compare(args: argparse.Namespace) -> int:
     """Compares systems across the results of several evaluations, next to the paper's figures."""
     from trl_mle.scripts.compare import compare
@@ -349,7 +341,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add(doctor, "show how this machine isolates programs", python)
     add_late(evaluate, "sample, execute, grade, and compare policies")
-    add_late(worth, "compare a run with sampling its untrained policy as long")
     add_late(solve, "find the best submission in a given time")
     add_late(serve, "serve competitions to other agents and trainers (OpenEnv)")
     command = add(export, "write competitions as Harbor tasks")
@@ -365,6 +356,12 @@ def make_parser() -> argparse.ArgumentParser:
     command = add(compare, "compare several evaluations in tables")
     command.add_argument(
         "folders", nargs="+", help="output folders of trl-mle evaluate; equal policy names count as runs of one system"
+    )
+    command.add_argument(
+        "--runs",
+        nargs="+",
+        default=[],
+        help="output folders of training, whose programs stand beside the sampled ones",
     )
     command.add_argument("--markdown", help="file to write all tables to, as Markdown")
     command.add_argument("--json", action="store_true", help="print JSON")
@@ -383,7 +380,7 @@ def main() -> None:
     never_fail_to_print()
     args, options = make_parser().parse_known_args()
     args.options = options
-    if options and args.run not in (evaluate, serve, solve, train, worth):
+    if options and args.run not in (evaluate, serve, solve, train):
         args.parser.error(f"unrecognized arguments: {' '.join(options)}")
     try:
         code = args.run(args)

@@ -4,7 +4,6 @@ Shows text that a program, a model or a user's table wrote as the plain text tha
 The medium of prompts is [`~trl_mle.prompts.untrusted_text.plain_text`].
 """
 
-import html
 import json
 import re
 import sys
@@ -83,11 +82,6 @@ def for_json(value: Any) -> str:
     """JSON for people and machines: readable, but what a terminal would not show is escaped."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return "".join(sign if sign == "\n" or sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
-
-
-def for_html(text: str) -> str:
-    """Text for HTML, also in an attribute."""
-    return html.escape(for_terminal(text))
 
 
 def for_markdown(text: str) -> str:

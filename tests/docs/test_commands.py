@@ -24,7 +24,6 @@ from trl_mle.launching import MLEScriptArguments, make_parser
 from trl_mle.scripts import launch
 from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
-from trl_mle.scripts.worth import WorthArguments
 from trl_mle.starter.build import StarterConfig
 from trl_mle.trainer import MLEGRPOConfig
 
@@ -39,7 +38,6 @@ PARSED_LATE = {
     "evaluate": EvaluationArguments,
     "serve": ServeArguments,
     "solve": SolveArguments,
-    "worth": WorthArguments,
 }
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
 # Programs of others. `cp` and `git` put files where a benchmark looks for them
@@ -99,7 +97,7 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         (launched,) = taken
         check_training(launched.training_script_args)
     elif command in PARSED_LATE:
-        options = {"solve": ["--competition"], "worth": ["--run"]}.get(command, []) + options
+        options = {"solve": ["--competition"]}.get(command, []) + options
         required = {"evaluate": ("--policies", "--competitions", "--output_dir")}.get(command, ())
         for name in required:
             if "..." in words and name not in options:

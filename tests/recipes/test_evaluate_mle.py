@@ -107,8 +107,6 @@ def test_an_endpoint_on_two_competitions(server, tmp_path, monkeypatch, capsys):
     assert list(found) == [(name, "alone") for name in names]
     for (name, _), row in found.items():
         assert (row["num_samples"], row["num_valid"], row["num_untrained"]) == (2, 2, 2)
-        assert row["cost"]["completion_tokens"] == 80
-        assert row["at_equal_programs"] == {"num_executed": 2, "best_score": row["best_score"]}
         assert [point["k"] for point in row["best_of_k"]] == [1, 2]
         path = tmp_path / "out" / "best_solutions" / "alone" / name / "submission.csv"
         assert load_competition(name, tmp_path / "data").grade(path).value == row["best_score"]

@@ -4,7 +4,7 @@ from trl_mle.evaluation.best_of_k import BestOfK, best_of_k
 from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
 from trl_mle.evaluation.sample_log import Sample, SampleLog
-from trl_mle.evaluation.sampling import Summary, best_program, count_executed, sample_programs, summarize
+from trl_mle.evaluation.sampling import best_program, count_executed, sample_programs
 
 
 __all__ = [
@@ -15,12 +15,10 @@ __all__ = [
     "Policy",
     "Sample",
     "SampleLog",
-    "Summary",
     "TransformersPolicy",
     "best_of_k",
     "best_program",
     "count_executed",
     "load_policy",
     "sample_programs",
-    "summarize",
 ]

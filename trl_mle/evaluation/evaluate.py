@@ -28,7 +28,7 @@ from trl_mle.evaluation.result_tables import (
     read_results,
     to_markdown,
 )
-from trl_mle.evaluation.results import add_equal_costs, figures
+from trl_mle.evaluation.results import figures
 from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
 from trl_mle.evaluation.submission_search import failures
@@ -159,7 +159,6 @@ def run(args: EvaluationArguments) -> None:
     args = replace(args, max_completion_length=length)
     executor = make_executor(args)
     rows: list[dict[str, Any]] = []
-    logs: list[SampleLog] = []
     programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}
     with executor, alone_in(output_dir):
         begun = any(output_dir.glob("*.jsonl")) or any(output_dir.glob("completions/*.jsonl"))
@@ -189,13 +188,9 @@ def run(args: EvaluationArguments) -> None:
                     policy, competition, reward, log, length, 0, limits, args.seed, args.batch_size, begin, ideas,
                 )  # fmt: skip
                 evaluations = sample_programs(harness, args.num_samples)
-                rows.append(figures(name, competition, evaluations, log))
-                logs.append(log)
+                rows.append(figures(name, competition, evaluations))
                 programs[competition.id][name] = evaluations
             del policy, harness  # the next one may not fit into memory beside it
-        for competition in competitions:
-            of_competition = [i for i, row in enumerate(rows) if row["competition"] == competition.id]
-            add_equal_costs([rows[i] for i in of_competition], [logs[i] for i in of_competition])
         report = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
         write_whole(output_dir / "results.json", (json.dumps(report, indent=2) + "\n").encode())
         (output_dir / "results.md").write_text(introduction(args) + to_markdown(rows), encoding="utf-8")

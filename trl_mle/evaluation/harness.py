@@ -134,15 +134,14 @@ class Harness:
         name, last = self.log.path.stem, max(sample.index for sample in wanted) + 1
         note = terminal_line(f"{name}, {self.competition.id}: sampling up to program {last}")
         with PlainConsole(stderr=True).status(Text(note)):
-            started_s = self.log.now()
             completions = self.policy.sample(
                 [prompts[i] for i in missing],
                 self.max_new_tokens,
                 sample_seeds(self.seed, self.competition, (seeds_used + sample.index for sample in wanted)),
-                max(until_s - started_s, 0.0),
+                max(until_s - self.log.now(), 0.0),
             )
         shown = [parents[i] if parents else None for i in missing]
-        self.log.add_completions(wanted, completions, started_s, step, shown)
+        self.log.add_completions(wanted, completions, step, shown)
         errors = [completion.error for completion in completions if completion.text is None]
         if errors and self.log.now() < until_s:
             raise NoAnswerError(

@@ -41,7 +41,7 @@ class Policy(Protocol):
         ...
 
 
-def load_policy(name: str, revision: str = "main") -> Policy:
+def load_policy(name: str) -> Policy:
     """
     Loads a policy by its name.
 
@@ -49,14 +49,12 @@ def load_policy(name: str, revision: str = "main") -> Policy:
         name (`str`):
             A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally followed
             by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
-        revision (`str`, *optional*, defaults to `"main"`):
-            Branch, tag or commit of a model on the Hub.
 
     Raises:
         `OSError`: The model does not exist.
         [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
     """
-    return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name, revision)
+    return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
 
 
 def begins_program(name: str, asked: bool | None) -> bool:
@@ -145,11 +143,11 @@ def _base_model(name: str) -> str | None:
     return str(base)
 
 
-def _load_tokenizer(name: str, revision: str = "main") -> Any:
+def _load_tokenizer(name: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(name, revision=revision)
+        return AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError):  # an adapter may lack a tokenizer
         if (base := _base_model(name)) is None:
             raise
@@ -196,7 +194,7 @@ class TransformersPolicy:
         self.identity = identity
 
     @classmethod
-    def from_pretrained(cls, name: str, revision: str = "main") -> "TransformersPolicy":
+    def from_pretrained(cls, name: str) -> "TransformersPolicy":
         """
         Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available. Raises
         `ValueError` if weights are missing.
@@ -204,16 +202,14 @@ class TransformersPolicy:
         import torch
         from transformers import AutoModelForCausalLM
 
-        tokenizer = _load_tokenizer(name, revision)
+        tokenizer = _load_tokenizer(name)
         _check_tokenizer(name, tokenizer)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         on_gpu = torch.cuda.is_available()
         dtype = "auto" if on_gpu or models.is_bfloat16_faster() else torch.float32
-        found: Any = AutoModelForCausalLM.from_pretrained(
-            name, revision=revision, dtype=dtype, output_loading_info=True
-        )
-        model, loaded = found
+        pair: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, output_loading_info=True)
+        model, loaded = pair
         if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
             raise ValueError(
                 f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}: was it saved under other names?"

@@ -1,15 +1,12 @@
 """Comparison tables as in the paper: competitions in rows, systems in columns."""
 
 import json
-import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
-from trl_mle.competitions.metrics import gain
+import pandas as pd
+
 from trl_mle.showing import for_markdown, metric_name, number
 
 
@@ -39,38 +36,8 @@ K = 8  # of the best of k in tables: a hundred samples can show it
 # What the tables read of a row
 ROW_KEYS = {
     "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
-    "mean_score", "best_score", "mean_duration_s", "best_of_k", "medal", "medal_thresholds",
-    "human_rank", "cost", "at_equal_programs", "at_equal_time", "holdout", "chosen_by", "on_all_rows",
+    "mean_score", "best_score", "mean_duration_s", "best_of_k", "medal", "human_rank", "holdout", "chosen_by", "on_all_rows",
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A figure of a system in a competition over runs, some of which may not have one."""
-
-    runs: Sequence[float | None]
-
-    @property
-    def values(self) -> list[float]:
-        """The values of the runs that have one."""
-        return [value for value in self.runs if value is not None]
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over the runs that have a value."""
-        return fmean(self.values) if self.values else None
-
-    @property
-    def standard_error(self) -> float | None:
-        """Standard error of the mean; `None` for fewer than two values."""
-        return stdev(self.values) / math.sqrt(len(self.values)) if len(self.values) > 1 else None
-
-    def __str__(self) -> str:
-        if self.mean is None:
-            return "-"
-        error = f" ± {number(self.standard_error, like=self.mean)}" if self.standard_error is not None else ""
-        some = f" ({len(self.values)} of {len(self.runs)} runs)" if len(self.values) < len(self.runs) else ""
-        return f"{number(self.mean)}{error}{some}"
 
 
 class Best(str):
@@ -83,39 +50,27 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, its
     results are incomplete, or a competition has another metric than in another folder.
     """
-    rows = []
-    known: set[Path] = set()
-    for folder in folders:
-        path = Path(folder) / "results.json"
+    rows: list[dict[str, Any]] = []
+    paths = [Path(folder) / "results.json" for folder in folders]
+    for i, path in enumerate(paths):
         if not path.is_file():
-            raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate finished there?")
-        if path.resolve() in known:
-            raise ValueError(f"{folder} is named twice: name each run once")
-        known.add(path.resolve())
-        rows += _read_rows(path)
+            raise FileNotFoundError(f"{path.parent} has no results.json: has trl-mle evaluate finished there?")
+        if path.resolve() in [other.resolve() for other in paths[:i]]:
+            raise ValueError(f"{path.parent} is named twice: name each run once")
+        try:
+            of_folder = json.loads(path.read_text(encoding="utf-8"))["rows"]
+            whole = bool(of_folder) and all(row.keys() >= ROW_KEYS for row in of_folder)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            whole = False
+        if not whole:
+            raise ValueError(f"{path} is not whole, or of another version: evaluate it again with the same command")
+        rows += of_folder
     metrics: dict[str, str] = {}
     for row in rows:
         if (other := metrics.setdefault(row["competition"], row["metric"])) != row["metric"]:
             raise ValueError(
                 f"{row['competition']} has the metric {other} in one folder and {row['metric']} in another: compare them apart"
             )
-    return rows
-
-
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    remedy = "evaluate it again with the same command"
-    try:
-        results = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is truncated, or not JSON: {remedy} ({error})") from error
-    rows = results.get("rows") if isinstance(results, dict) else None
-    if not isinstance(rows, list) or not rows:
-        raise ValueError(f"{path} has no rows: {remedy}")
-    for row in rows:
-        missing = ROW_KEYS.difference(row if isinstance(row, dict) else ())
-        if missing:
-            raise ValueError(f"{path} has a row without {', '.join(sorted(missing))}: {remedy}")
-        row["seed"] = results.get("seed")  # of the sampling
     return rows
 
 
@@ -129,59 +84,19 @@ def chosen_by_validation(rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(row["chosen_by"] == "validation" for row in rows)
 
 
-def uneven_holdouts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning if evaluations hold out different shares, so that their scores are on different rows."""
-    shares = sorted({row["holdout"] for row in rows})
-    if len(shares) < 2:
-        return []
-    return [
-        f"the evaluations hold out different shares ({', '.join(f'{share:g}' for share in shares)}): the best programs are chosen "
-        "by, and compared on, the scores on all rows"
-    ]
-
-
-def runs_of(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """The runs of each competition and system; the same programs, evaluated twice, are one run."""
-    runs: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found = runs.setdefault((row["competition"], row["policy"]), [])
-        if all(_programs(row) != _programs(other) for other in found):
-            found.append(row)
-    return runs
-
-
-def _programs(row: Mapping[str, Any]) -> tuple:
-    """What hardly any other programs have in common."""
-    names = ("num_samples", "num_valid", "mean_score", "best_score", "holdout")
-    return *(row[name] for name in names), row["cost"]["completion_tokens"], row.get("seed")
+def have_different_holdouts(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the scores of some rows are on other hidden rows than those of others."""
+    return len({row["holdout"] for row in rows}) > 1
 
 
 def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Warnings about runs of a system that are the same, and about runs in a competition that differ in their number of programs."""
-    given = Counter((row["competition"], row["policy"]) for row in rows)
-    lines = [
-        f"{given[competition, system]} runs of {system} in {competition} count as {len(runs)}: they have the same programs; use "
-        "other seeds (--seed)"
-        for (competition, system), runs in runs_of(rows).items()
-        if len(runs) < given[competition, system]
+    """Warnings about runs in a competition that differ in their number of programs."""
+    counts = pd.DataFrame(rows).groupby("competition", sort=False)["num_samples"].agg(["min", "max"])
+    return [
+        f"runs in {competition} have {fewest} to {most} programs: the best of more is better"
+        for competition, fewest, most in counts.itertuples()
+        if fewest < most
     ]
-    counts: dict[str, set[int]] = {}
-    for row in rows:
-        counts.setdefault(row["competition"], set()).add(row["num_samples"])
-    for competition, found in counts.items():
-        if len(found) > 1:
-            lines.append(
-                f"runs in {competition} have {min(found)} to {max(found)} programs: the best of more is better"
-            )
-    return lines
-
-
-def cells(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Cell]]:
-    """The best scores of the runs of each competition and system."""
-    table: dict[str, dict[str, Cell]] = {}
-    for (competition, system), runs in runs_of(rows).items():
-        table.setdefault(competition, {})[system] = Cell([run["best_score"] for run in runs])
-    return table
 
 
 def best_of_k_point(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -189,74 +104,43 @@ def best_of_k_point(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return next((point for point in row["best_of_k"] if point["k"] == K), None)
 
 
-def average_relative_improvement(
-    scores: Mapping[str, float | None], baseline: Mapping[str, float | None], higher_is_better: Mapping[str, bool]
-) -> tuple[float | None, int]:
-    """
-    The mean of (score − baseline) / |baseline| over the competitions where both have a score, or `None`, and the number of
-    these competitions. The sign is flipped where lower is better. docs/evaluation.md compares it with the paper's average,
-    whose formula is unknown.
-    """
-    gains = []
-    for competition, ours in scores.items():
-        theirs = baseline.get(competition)
-        if ours is not None and theirs:  # undefined relative to 0
-            gains.append(gain(ours - theirs, higher_is_better[competition]) / abs(theirs))
-    return (fmean(gains) if gains else None), len(gains)
-
-
-def reported_scores(system: str) -> dict[str, float | None]:
-    """The paper's figure of a system for each competition; `None` if it has no figure."""
-    column = REPORTED_SYSTEMS.index(system)
-    texts = {competition: row[column].partition(" ")[0] for competition, row in REPORTED.items()}
-    return {competition: None if text in ("", "N/A", "NaN") else float(text) for competition, text in texts.items()}
+def mean_of(runs: pd.Series) -> str:
+    """Mean ± standard error of a figure over runs, some of which may not have one."""
+    values = runs.dropna().to_numpy(float)
+    if not len(values):
+        return "-"
+    mean = float(values.mean())
+    error = f" ± {number(float(values.std(ddof=1)) / len(values) ** 0.5, like=mean)}" if len(values) > 1 else ""
+    some = f" ({len(values)} of {len(runs)} runs)" if len(values) < len(runs) else ""
+    return f"{number(mean)}{error}{some}"
 
 
 def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
     """
-    The best score of each system in each competition, mean ± standard error over runs: a header, a row per competition
-    with the best of our systems as [`Best`], and the average improvement over the first system, if there are several. The
-    paper's systems in `reported` are shown, too, if a competition is one of the paper's (a mirror is not) and programs
-    are chosen by the score on all rows, as in the paper.
+    The best score of each system in each competition, mean ± standard error over runs: a header, and a row per competition
+    with the best of our systems as [`Best`]. The paper's systems in `reported` are shown, too, if a competition is one of
+    the paper's (a mirror is not) and programs are chosen by the score on all rows, as in the paper.
     """
-    table = cells(rows)
-    direction = {row["competition"]: row["higher_is_better"] for row in rows}
-    metric = {row["competition"]: row["metric"] for row in rows}
-    systems = list(dict.fromkeys(row["policy"] for row in rows))
-    comparable = any(competition in REPORTED for competition in table) and not chosen_by_validation(rows)
+    table = pd.DataFrame(rows)
+    systems = list(table["policy"].unique())
+    comparable = any(name in REPORTED for name in table["competition"]) and not chosen_by_validation(rows)
     shown = list(reported) if comparable else []
     lines = [["competition", "metric", *systems, *(f"{system} (reported)" for system in shown)]]
-    for competition, found in table.items():
-        means = [found[system].mean if system in found else None for system in systems]
-        known = [mean for mean in means if mean is not None]
-        best = (max if direction[competition] else min)(known, default=None)
-        line = [competition, metric_name(metric[competition], direction[competition])]
-        for system, mean in zip(systems, means, strict=True):
-            text = str(found[system]) if system in found else ""
-            line.append(Best(f"**{text}**") if mean is not None and mean == best and len(known) > 1 else text)
-        figures = dict(zip(REPORTED_SYSTEMS, REPORTED.get(competition, ("",) * len(REPORTED_SYSTEMS)), strict=True))
-        lines.append(line + [figures[system] for system in shown])
-    improvements = _improvements(table, direction, systems, shown)
-    return [*lines, improvements] if any(improvements[3:]) else lines
-
-
-def _improvements(
-    table: Mapping[str, Mapping[str, Cell]],
-    direction: Mapping[str, bool],
-    systems: Sequence[str],
-    shown: Sequence[str],
-) -> list[str]:
-    def means(system: str) -> dict[str, float | None]:
-        return {name: found[system].mean if system in found else None for name, found in table.items()}
-
-    baseline = means(systems[0])
-    line = ["average relative improvement", f"over {systems[0]}", ""]
-    for scores in [*map(means, systems[1:]), *map(reported_scores, shown)]:
-        improvement, count = average_relative_improvement(
-            {name: score for name, score in scores.items() if name in direction}, baseline, direction
+    for competition, runs in table.groupby("competition", sort=False):
+        first = runs.iloc[0]
+        scores = runs.groupby("policy")["best_score"]
+        texts = scores.agg(mean_of).to_dict()
+        means = scores.agg(lambda values: values.astype(float).mean()).dropna()
+        if len(means) > 1:
+            for system in means.index[means == (means.max() if first["higher_is_better"] else means.min())]:
+                texts[system] = Best(f"**{texts[system]}**")
+        line = [str(competition), metric_name(first["metric"], first["higher_is_better"])]
+        line += [texts.get(system, "") for system in systems]
+        figures = dict(
+            zip(REPORTED_SYSTEMS, REPORTED.get(str(competition), ("",) * len(REPORTED_SYSTEMS)), strict=True)
         )
-        line.append("" if improvement is None or count < 2 else f"{improvement:+.0%} (of {count})")
-    return line
+        lines.append(line + [figures[system] for system in shown])
+    return lines
 
 
 def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -265,63 +149,44 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     without a valid program are left out.
     """
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
-    for (competition, system), runs in runs_of(rows).items():
-        points = [{point["k"]: point for point in run["best_of_k"]} for run in runs]
-        for k in sorted(set().union(*points)):
-            found = [of_run[k] for of_run in points if k in of_run]
-            score = Cell([of_run[k]["score"] if k in of_run else None for of_run in points])
-            if score.mean is None:
-                continue
-            low, high = found[0]["low"], found[0]["high"]
-            interval = "-" if len(runs) > 1 or low is None else f"{number(low)} to {number(high)}"
-            valid_rate = fmean(point["valid_rate"] for point in found)
-            lines.append([competition, system, str(k), f"{valid_rate:.0%}", str(score), interval])
+    names = ["competition", "policy"]
+    points = pd.DataFrame(
+        [
+            {name: row[name] for name in names} | {"run": run} | point
+            for run, row in enumerate(rows)
+            for point in row["best_of_k"]
+        ]
+    )
+    if points.empty:
+        return lines
+    for (competition, system), of_system in points.groupby(names, sort=False):
+        # A run has no k above its number of programs
+        scores = of_system.pivot(index="run", columns="k", values="score").astype(float)
+        for k, runs in of_system.groupby("k"):
+            if scores[k].notna().any():
+                low, high = runs.iloc[0][["low", "high"]]
+                interval = f"{number(low)} to {number(high)}" if len(scores) == 1 else "-"
+                valid = f"{runs['valid_rate'].mean():.0%}"
+                lines.append([str(competition), str(system), str(k), valid, mean_of(scores[k]), interval])
     return lines
 
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
-    lines = [["competition", "system", "valid rate", f"best of {K}", "mean score", "best score", "mean Δt (s)", "valid, never trained a model", "medals", "human rank"]]  # fmt: skip
-    for (competition, system), runs in runs_of(rows).items():
-
-        def mean(name: str, runs: Sequence[Mapping[str, Any]] = runs) -> str:
-            return str(Cell([run[name] for run in runs]))
-
-        untrained = [run["num_untrained"] for run in runs if run["num_untrained"] is not None]
-        medals = [run["medal"] or "none" for run in runs if run["medal_thresholds"]]
-        lines.append(
-            [
-                competition,
-                system,
-                mean("valid_rate"),
-                str(Cell([point["score"] if point is not None else None for point in map(best_of_k_point, runs)])),
-                *map(mean, ("mean_score", "best_score")),
-                mean("mean_duration_s"),
-                f"{sum(untrained)} of {sum(run['num_valid'] for run in runs)}" if len(untrained) == len(runs) else "-",
-                ", ".join(medals) or "-",
-                mean("human_rank"),
-            ]
-        )
-    return lines
-
-
-def cost_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """The cost of each system's programs, and the best score at equal cost, for each run."""
-    lines = [["competition", "system", "executed", "prompt tokens", "completion tokens", "sampling (s)", "total Δt (s)", "wall clock (s)", "best at equal programs", "best at equal wall clock"]]  # fmt: skip
-    for row in rows:
-        cost, programs, seconds = row["cost"], row["at_equal_programs"], row["at_equal_time"]
-        lines.append(
-            [
-                row["competition"],
-                row["policy"],
-                *(f"{cost[name]:,.0f}" for name in ("num_executed", "prompt_tokens", "completion_tokens")),
-                *(f"{cost[name]:.1f}" for name in ("sampling_s", "programs_s", "elapsed_s")),
-                f"{number(programs['best_score'])} ({programs['num_executed']})",
-                ""
-                if seconds["elapsed_s"] is None
-                else f"{number(seconds['best_score'])} ({seconds['elapsed_s']:.0f} s)",
-            ]
-        )
+    few = f"best of {K}"
+    means = {
+        "valid_rate": "valid rate", few: few, "mean_score": "mean score", "best_score": "best score",
+        "mean_duration_s": "mean Δt (s)", "human_rank": "human rank",
+    }  # fmt: skip
+    table = pd.DataFrame(rows)
+    table[few] = [point["score"] if (point := best_of_k_point(row)) else None for row in rows]
+    lines = [["competition", "system", *means.values(), "valid, never trained a model", "medals"]]
+    for (competition, system), runs in table.groupby(["competition", "policy"], sort=False):
+        untrained = "-"
+        if runs["num_untrained"].notna().all():
+            untrained = f"{runs['num_untrained'].sum():.0f} of {runs['num_valid'].sum()}"
+        medals = ", ".join(medal for medal in runs["medal"] if medal) or "-"
+        lines.append([str(competition), str(system), *(mean_of(runs[name]) for name in means), untrained, medals])
     return lines
 
 
@@ -329,30 +194,12 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """All tables as Markdown."""
     samples = sorted({row["num_samples"] for row in rows})
     numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
-    improvement = "Improvement: mean over competitions of (score − baseline) / |baseline|, with the sign flipped where lower is better.\n"
-    reported = "(reported): figures of the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here. "
-    headline = (
-        f"Scores on the hidden answers of the best program by that score; mean ± standard error over runs. {reported}"
-    )
-    footnote = []
-    if chosen_by_validation(rows):
+    reported = "(reported): figures of the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here.\n"
+    headline = f"Scores on the hidden answers of the best program by that score. {reported}"
+    if is_held_out := chosen_by_validation(rows):
         headline = (
-            "Scores on the held-out rows of the best program by the score on the other hidden rows (`chosen_by: validation`); mean ± "
-            "standard error over runs. "
+            "Scores on the held-out rows of the best program by the score on the others (`chosen_by: validation`).\n"
         )
-        footnote = [
-            "## Chosen by the test score\n",
-            _markdown(main_table(on_all_rows(rows))),
-            "For comparison with published figures: scores on all hidden answers of the best program by that score "
-            f"(`chosen_by: test`). As the best of many, these scores are too optimistic. {reported}\n",
-        ]
-    curves = best_of_k_table(rows)
-    best_of_k = [
-        "## Best of k\n",
-        _markdown(curves),
-        "Average of the best score over all subsets of k programs with a valid one. Several runs: mean ± standard error over runs. One "
-        "run: 95% bootstrap interval, which is too narrow for k near the number of programs.\n",
-    ]
     parts = [
         "## Programs\n",
         _markdown(program_table(rows)),
@@ -361,13 +208,22 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         "the metric.\n",
         f"## Best of {numbers} programs\n",
         _markdown(main_table(rows)),
-        headline + improvement,
-        *(best_of_k if len(curves) > 1 else ()),  # more than its header
-        "## Cost\n",
-        _markdown(cost_table(rows)),
-        "Equal cost: the cost of the cheapest system. Sampling and wall-clock time depend on the machine.\n",
-        *footnote,
+        headline,
     ]
+    if len(curves := best_of_k_table(rows)) > 1:  # more than its header
+        parts += [
+            "## Best of k\n",
+            _markdown(curves),
+            "Average of the best score over all subsets of k programs with a valid one. One run: 95% bootstrap interval, which is too "
+            "narrow for k near the number of programs.\n",
+        ]
+    if is_held_out:
+        parts += [
+            "## Chosen by the test score\n",
+            _markdown(main_table(on_all_rows(rows))),
+            "For comparison with published figures: scores on all hidden answers of the best program by that score "
+            f"(`chosen_by: test`). As the best of many, these scores are too optimistic. {reported}",
+        ]
     return "\n".join(parts)
 
 

@@ -1,7 +1,6 @@
 """Logs sampled programs and their evaluations to files, from which an interrupted evaluation resumes."""
 
 import json
-import math
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,8 +38,6 @@ class Written:
     text: str
     tokens: int
     prompt_tokens: int
-    started_s: float  # of its batch, in seconds of `SampleLog.now`
-    sampling_s: float  # its share of its batch's sampling time
     step: str  # kind of the prompt: "scratch", "improve" or "debug"
     parent: int | None = None  # index of the program shown in the prompt
 
@@ -71,7 +68,6 @@ class SampleLog:
         self._completions_path.parent.mkdir(parents=True, exist_ok=True)
         self.written: dict[Sample, Written] = {}
         self.evaluations: dict[Sample, Evaluation] = {}
-        self.elapsed_s: dict[Sample, float] = {}
 
         rows = _read(self._completions_path)
         completions = [row for row in rows if "competition" in row]
@@ -95,8 +91,7 @@ class SampleLog:
             sample, last = _pop_sample(row), max(last, row.pop("elapsed_s"))
             self.written[sample] = Written(**row)
         for row in _read(path):
-            sample, elapsed_s = _pop_sample(row), row.pop("elapsed_s")
-            self.elapsed_s[sample], last = elapsed_s, max(last, elapsed_s)
+            sample, last = _pop_sample(row), max(last, row.pop("elapsed_s"))
             self.evaluations[sample] = _evaluation(row)
         self._started = time.monotonic() - last
 
@@ -108,24 +103,15 @@ class SampleLog:
         self,
         samples: Sequence[Sample],
         completions: Sequence[Completion],
-        started_s: float,
         step: str,
         parents: Sequence[int | None],
     ) -> None:
-        """Adds a batch of completions that started at `started_s`; completions without an answer are left out."""
+        """Adds a batch of completions; those without an answer are left out."""
         ended_s, rows = self.now(), []
         for sample, completion, parent in zip(samples, completions, parents, strict=True):
             if completion.text is None:
                 continue
-            self.written[sample] = Written(
-                completion.text,
-                completion.tokens,
-                completion.prompt_tokens,
-                started_s,
-                (ended_s - started_s) / len(samples),
-                step,
-                parent,
-            )
+            self.written[sample] = Written(completion.text, completion.tokens, completion.prompt_tokens, step, parent)
             rows.append(asdict(sample) | {"elapsed_s": ended_s} | asdict(self.written[sample]))
         if rows:
             if new := {row["competition"] for row in rows} & self._contents.keys():
@@ -137,48 +123,11 @@ class SampleLog:
         """Adds an evaluation, unless it is a failure of our infrastructure, which is retried later."""
         if evaluation.reward is None:
             return
-        self.evaluations[sample], self.elapsed_s[sample] = evaluation, self.now()
+        self.evaluations[sample] = evaluation
         written = asdict(self.written[sample])
         del written["text"]  # it adds only a plan to `source`
-        row = asdict(sample) | {"elapsed_s": self.elapsed_s[sample]} | written | asdict(evaluation)
+        row = asdict(sample) | {"elapsed_s": self.now()} | written | asdict(evaluation)
         _append(self.path, [row])
-
-    def in_order(self, competition: str) -> list[tuple[float, Evaluation]]:
-        """
-        The evaluations of a competition in order of arrival, with the seconds since its first completion was
-        requested, see [`ends`].
-        """
-        began, ends = min((item.started_s for item in self._of(competition)), default=0.0), self.ends()
-        found = [
-            (ends[sample] - began, evaluation)
-            for sample, evaluation in self.evaluations.items()
-            if sample.competition == competition
-        ]
-        return sorted(found, key=lambda pair: pair[0])
-
-    def ends(self) -> dict[Sample, float]:
-        """When each program ended, in seconds of the log; one that was tried again later, not beyond the next batch's request."""
-        starts = sorted({item.started_s for item in self.written.values()})
-        following = dict(zip(starts, [*starts[1:], math.inf], strict=True))
-        return {
-            sample: min(elapsed_s, following[self.written[sample].started_s])
-            for sample, elapsed_s in self.elapsed_s.items()
-        }
-
-    def cost(self, competition: str) -> dict[str, float]:
-        """The cost of a competition's programs: executed programs, tokens, seconds."""
-        written, known = self._of(competition), self.in_order(competition)
-        return {
-            "num_executed": sum(evaluation.source is not None for _, evaluation in known),
-            "prompt_tokens": sum(item.prompt_tokens for item in written),
-            "completion_tokens": sum(item.tokens for item in written),
-            "sampling_s": sum(item.sampling_s for item in written),
-            "programs_s": sum(evaluation.duration_s or 0.0 for _, evaluation in known),
-            "elapsed_s": known[-1][0] if known else 0.0,
-        }
-
-    def _of(self, competition: str) -> list[Written]:
-        return [item for sample, item in self.written.items() if sample.competition == competition]
 
 
 def _pop_sample(row: dict[str, Any]) -> Sample:
@@ -186,7 +135,7 @@ def _pop_sample(row: dict[str, Any]) -> Sample:
 
 
 def _evaluation(row: dict[str, Any]) -> Evaluation:
-    for name in ("tokens", "prompt_tokens", "started_s", "sampling_s", "step", "parent"):  # of the completion
+    for name in ("tokens", "prompt_tokens", "step", "parent"):  # of the completion
         del row[name]
     return Evaluation.from_dict(row)
 

@@ -1,34 +1,44 @@
-"""The plots of a report, each answering one question, for one run or several overlaid runs."""
+"""The four pictures of a report, for one run or several overlaid runs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from trl_mle.instrumentation import MILESTONES
-from trl_mle.report.drawing import (
-    Groups,
-    add_legend,
-    by_programs,
-    by_step,
-    colors_of,
-    draw_curve,
-    has_programs,
-    is_logged,
-    label_score,
-    label_share,
-    label_steps,
-    new_figure,
-    programs_per_point,
-    set_log_scale,
-)
-from trl_mle.report.training_run import best_so_far
+from trl_mle.report.training_run import TrainingRun, best_so_far
+from trl_mle.showing import for_terminal, metric_name
 
 
-OUTCOMES = ("valid", "no valid submission", "error", "timeout", "out_of_memory", "output_limit", "killed")
+# Okabe and Ito's palette, which colour-blind people can distinguish
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+POINTS = 20  # maximum number of points of a curve over the programs
+STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "text.parse_math": False,  # a name may hold dollars
+    "svg.hashsalt": "trl_mle",  # the same plot gives the same file
+}
+LEARNING = {"reward": {"reward": "-"}, "valid": {"mle/valid_rate": "-"}}
+DURATIONS = {
+    "Δt (s)": {"mle/duration_s/p50": "-", "mle/duration_s/p10": ":", "mle/duration_s/p90": ":"},
+    "weight": {"mle/duration_weight/mean": "-", "mle/duration_weight/min": ":", "mle/duration_weight/max": ":"},
+}
+
+Groups = Mapping[str, Sequence[TrainingRun]]
 
 
 @dataclass(frozen=True)
@@ -43,219 +53,113 @@ class Chart:
 
 def charts(groups: Groups) -> Iterator[Chart]:
     """Draws all plots that the runs have data for."""
-    several = any(len(runs) > 1 for runs in groups.values())
-    band = " Line: mean over runs, band: ± 1 standard deviation." if several else ""
-    joined = " The best-so-far curve starts when each run that ever has a valid program has one." if several else ""
-    where, best = "", "best so far"
-    if any(run.holds_out for runs in groups.values() for run in runs):
-        where, best = "held-out rows of the ", "for the best program so far on the other rows"
-    slugs: set[str] = set()
-    for competition, higher_is_better in _competitions(groups).items():
-        slug = "".join(letter if letter.isalnum() else "-" for letter in competition)[:100]
-        if slug in slugs:  # a/b and a-b, or two long names that begin alike
-            slug += f"-{len(slugs)}"
-        slugs.add(slug)
-        arrow = "higher is better" if higher_is_better else "lower is better"
-        for name, title, column, caption in (
-            ("score_by_programs", "Score by programs", "programs", ""),
-            ("score_by_time", "Score by wall clock", "seconds", " Time counts from the end of the first program; pauses between an interruption and its resumption count."),
-        ):  # fmt: skip
-            drawn = _score(groups, competition, higher_is_better, column)
-            text = f"Score on the {where}hidden answers ({arrow}). Solid: {best}, dashed: mean of valid programs.{caption}"
-            yield Chart(f"{name}-{slug}", f"{title}: {competition}", text + band + joined, drawn)
-    below = " Below: mean score of valid programs." if is_logged(groups, "mle/improve/score/mean") else ""
-    for name, title, caption, draw in (
-        ("reward", "Reward", "Mean reward of the completions of a step.", _reward),
-        ("valid_rate", "Valid submissions", "Share of programs with a valid submission. Dotted: valid programs that were not observed to train a model, which may game the metric.", _valid_rate),
-        ("milestones", "Milestones", "Share of the programs that reached each milestone.", _milestones),
-        ("durations", "Δt and duration weights", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted).", _durations),
-        ("timeline", "Time within a step", "Asynchronous training. Above, the trainer's time: training (solid), waiting for completions (dashed) and for programs (dash-dotted), weights to vLLM (dotted). Below, what runs beside it: completions (solid), programs per slot (dashed). Without waiting, a step takes as long as the longest of training, completions and programs.", _timeline),
-        ("outcomes", "Outcomes", "How programs ended. Completions without code are not shown. Each panel has its own scale.", _outcomes),
-        ("prompts", "From scratch or improving", "Solid: from scratch. Dashed: improving. Dotted: how often an improved program beat the one shown; dash-dotted: how often a program from scratch would have." + below, _prompts),
+    for name, title, caption, figure in (
+        ("learning", "Reward and valid submissions", "Mean reward of the completions of a step, and their share with a valid submission.", _logged(groups, LEARNING)),
+        ("score", "Score by programs", "Solid: best so far, dashed: mean of valid programs. With held-out rows, scores are on these, and the best is chosen on the others.", _scores(groups)),
+        ("milestones", "Milestones", "Share of the programs that reached each milestone.", _milestones(groups)),
+        ("durations", "Δt and duration weights", "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight of their advantages, mean (solid), smallest and largest (dotted).", _logged(groups, DURATIONS)),
     ):  # fmt: skip
-        if (figure := draw(groups)) is not None:
+        if figure is not None:
+            several = any(len(runs) > 1 for runs in groups.values())
+            band = " Line: mean over runs, band: ± 1 standard deviation." if several else ""
             yield Chart(name, title, caption + band, figure)
 
 
-def _competitions(groups: Groups) -> dict[str, bool]:
-    return {name: higher for runs in groups.values() for run in runs for name, higher in run.directions.items()}
+def _figure(groups: Groups, rows: int, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Makes a figure narrow enough for a phone, so that its text stays legible there, with the runs' names below it."""
+    figure = Figure(figsize=(4.4, 1.1 + 1.8 * rows), layout="constrained")
+    if len(groups) > 1:
+        handles = [
+            Line2D([], [], color=color, label=textwrap.fill(for_terminal(name), 44))
+            for name, color in _colors(groups).items()
+        ]
+        figure.legend(handles=handles, loc="outside lower center")
+    return figure, list(figure.subplots(rows, columns, sharex=columns > 1, squeeze=False).flat)
 
 
-def _logged(groups: Groups, rows: Sequence[tuple[str, Mapping[str, str]]]) -> Figure | None:
+def _colors(groups: Groups) -> dict[str, str]:
+    return {name: COLORS[i % len(COLORS)] for i, name in enumerate(groups)}
+
+
+def _draw(axis: Axes, curves: Sequence[pd.Series], color: str, style: str = "-") -> None:
+    """Draws the mean of curves, whose index is x, with a band if there are several."""
+    table = pd.concat(curves, axis=1).astype(float).sort_index() if curves else pd.DataFrame()
+    if table.empty:
+        return
+    mean, deviation = table.mean(axis=1), table.std(axis=1)
+    axis.plot(mean.index, mean, style, color=color, marker="o" if len(mean) < 3 else "", markersize=3)
+    if len(curves) > 1:
+        axis.fill_between(mean.index, mean - deviation, mean + deviation, color=color, alpha=0.15, linewidth=0)
+
+
+def _logged(groups: Groups, rows: Mapping[str, Mapping[str, str]]) -> Figure | None:
     """Logged metrics over the steps: a row has a label, and a line style for each of its metrics."""
-    rows = [(label, curves) for label, curves in rows if any(is_logged(groups, key) for key in curves)]
+    logged = {name for runs in groups.values() for run in runs for entry in run.history for name in entry}
+    rows = {label: styles for label, styles in rows.items() if styles.keys() & logged}
     if not rows:
         return None
-    figure, axes = new_figure(groups, rows=len(rows), height=1.1 + 1.8 * len(rows))
-    for axis, (label, curves) in zip(axes, rows, strict=True):
+    figure, axes = _figure(groups, len(rows))
+    for axis, (label, styles) in zip(axes, rows.items(), strict=True):
         axis.set_ylabel(label)
-        for name, color in colors_of(groups).items():
-            for key, style in curves.items():
-                draw_curve(axis, *by_step(groups[name], key), color, linestyle=style)
-    label_steps(axes[-1])
-    add_legend(figure, groups)
+        for name, color in _colors(groups).items():
+            for key, style in styles.items():
+                _draw(axis, [pd.Series(run.metric(key), dtype=float) for run in groups[name]], color, style)
+    axes[-1].set_xlabel("training step")
     return figure
 
 
-def _reward(groups: Groups) -> Figure | None:
-    return _logged(groups, [("reward", {"reward": "-"})])
-
-
-def _valid_rate(groups: Groups) -> Figure | None:
-    if not has_programs(groups):
-        figure = _logged(groups, [("", {"mle/valid_rate": "-"})])
-    else:
-        figure, [axis] = new_figure(groups)
-        width = programs_per_point(groups)
-        for name, color in colors_of(groups).items():
-            for column, style in (("valid", "-"), ("untrained", ":")):
-                curves = by_programs(groups[name], width, lambda table, column=column: float(table[column].mean()))  # type: ignore[misc]
-                draw_curve(axis, *curves, color, linestyle=style)
-        axis.set_xlabel("programs")
-        add_legend(figure, groups)
-    if figure is not None:
-        label_share(figure.axes[0], "share of programs")
-    return figure
-
-
-def _score(groups: Groups, competition: str, higher_is_better: bool, column: str) -> Figure:
-    """The best so far and the mean score, by a column of the programs: their number, or the time."""
-    tables = {
-        name: [
-            table.assign(programs=np.arange(1, len(table) + 1))
-            for run in runs
-            if not (table := run.programs(competition)).empty
-        ]
-        for name, runs in groups.items()
-    }
-    figure, [axis] = new_figure(groups)
-    width = programs_per_point(groups, competition)
-    unit, size = "programs", 1
-    if column == "seconds":
-        unit, size = _unit(max((table[column].max() for found in tables.values() for table in found), default=0.0))
-    for name, color in colors_of(groups).items():
-        if not tables[name]:
-            continue
-        end = max(float(table[column].iloc[-1]) for table in tables[name])
-        grid = np.linspace(0, end, 200)
-        edges = np.linspace(0, end, 1 + -(-max(map(len, tables[name])) // width))
-        bests, means = [], []
-        for table in tables[name]:
-            so_far = best_so_far(table["score"].to_numpy(), higher_is_better, table["reported"].to_numpy())
-            places = np.searchsorted(table[column], grid, side="right") - 1
-            bests.append(np.where(places >= 0, so_far[places], np.nan))
-            bins = np.searchsorted(edges[1:-1], table[column])
-            means.append(table["reported"].groupby(bins).mean().reindex(range(len(edges) - 1)).to_numpy())
-        found = np.array([curve for curve in bests if not np.isnan(curve[-1])])
-        if len(found):
-            # If runs joined or left the mean midway, it could get worse: it starts once all runs have a best, and
-            # ended runs keep theirs
-            found[:, np.isnan(found).any(axis=0)] = np.nan
-            draw_curve(axis, list(grid / size), list(found), color)
-        draw_curve(axis, list((edges[1:] + edges[:-1]) / 2 / size), means, color, linestyle="--")
-    label_score(axis, groups, competition)
-    axis.set_xlabel(unit if column == "programs" else f"wall clock ({unit})")
-    add_legend(figure, groups)
-    return figure
-
-
-def _unit(seconds: float) -> tuple[str, int]:
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return unit, size
-    return "s", 1
-
-
-def duration(seconds: float) -> str:
-    """Formats seconds in a suitable unit."""
-    unit, size = _unit(seconds)
-    return f"{seconds / size:.3g} {unit}"
-
-
-def _shares(groups: Groups, shares: Mapping[str, Callable[[pd.DataFrame], float]]) -> Figure:
-    """Shares over the programs, one panel for each, with one curve for each name."""
-    rows = -(-len(shares) // 2)
-    figure, axes = new_figure(groups, rows, height=0.4 + 1.15 * rows, columns=2)
-    for unused in axes[len(shares) :]:
-        unused.remove()
-    axes, width = axes[: len(shares)], programs_per_point(groups)
-    for axis, (title, share) in zip(axes, shares.items(), strict=True):
-        for name, color in colors_of(groups).items():
-            draw_curve(axis, *by_programs(groups[name], width, share), color, linewidth=1.1)
-        axis.set_title(title)
-        axis.set_ylim(bottom=0)
-        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
-    for axis in axes[-2:]:  # the bottom panel of each column
-        axis.tick_params(labelbottom=True)
-        axis.set_xlabel("programs")
-    add_legend(figure, groups)
+def _scores(groups: Groups) -> Figure | None:
+    best = {one["competition"]: one for runs in groups.values() for run in runs for one in run.best}
+    if not best or not _has_programs(groups):
+        return None
+    figure, axes = _figure(groups, len(best))
+    for axis, (competition, one) in zip(axes, best.items(), strict=True):
+        axis.set_title(for_terminal(competition))
+        axis.set_ylabel(metric_name(one["metric"], one["higher_is_better"]))
+        for name, color in _colors(groups).items():
+            tables = [run.programs(competition) for run in groups[name]]
+            so_far = [
+                best_so_far(table["score"], one["higher_is_better"], table["reported"])
+                for table in tables
+                if not table.empty and table["valid"].any()
+            ]
+            if so_far:
+                # If runs joined or left the mean midway, it could get worse: ended runs keep their best, and the curve
+                # starts where all runs have one
+                joined = pd.concat(so_far, axis=1).ffill().dropna()
+                _draw(axis, [joined[column] for column in joined], color)
+            _draw(axis, [_binned(table, "reported") for table in tables if not table.empty], color, "--")
+        scores = [score for line in axis.lines for score in np.asarray(line.get_ydata()) if score == score]
+        if scores and min(scores) > 0 and max(scores) > 10 * min(scores):  # outliers would flatten the rest
+            axis.set_yscale("log")
+            axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes[-1].set_xlabel("programs")
     return figure
 
 
 def _milestones(groups: Groups) -> Figure | None:
-    if not has_programs(groups):
+    if not _has_programs(groups):
         return None
-    shares: dict[str, Callable[[pd.DataFrame], float]] = {
-        milestone.replace("_", " "): lambda table, key=milestone: float(table[key].mean())  # type: ignore[misc]
-        for milestone in MILESTONES
-    }
-    figure = _shares(groups, shares)
-    for axis in figure.axes:
+    figure, axes = _figure(groups, -(-len(MILESTONES) // 2), columns=2)
+    for axis, milestone in zip(axes, MILESTONES, strict=False):
+        axis.set_title(milestone.replace("_", " "))
         axis.set_ylim(0, 1)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0))
+        for name, color in _colors(groups).items():
+            tables = [run.programs() for run in groups[name]]
+            _draw(axis, [_binned(table, milestone) for table in tables if not table.empty], color)
+    for axis in axes[len(MILESTONES) :]:
+        axis.remove()
+    axes[len(MILESTONES) - 1].set_xlabel("programs")
     return figure
 
 
-def _outcomes(groups: Groups) -> Figure | None:
-    if not has_programs(groups):
-        return None
-
-    def share(table: pd.DataFrame, outcome: str) -> float:
-        ended = np.where(table["valid"], "valid", "no valid submission")
-        return float((table["outcome"].where(table["outcome"] != "ok", ended) == outcome).mean())
-
-    tables = [table for runs in groups.values() for run in runs if not (table := run.programs()).empty]
-    shares: dict[str, Callable[[pd.DataFrame], float]] = {
-        outcome.replace("_", " "): lambda table, outcome=outcome: share(table, outcome)  # type: ignore[misc]
-        for outcome in OUTCOMES
-        if any(share(table, outcome) for table in tables)
-    }
-    return _shares(groups, shares)
+def _binned(table: pd.DataFrame, column: str) -> pd.Series:
+    """Means over consecutive programs, by the number of the last of them."""
+    width = -(-len(table) // POINTS)
+    means = table[column].groupby(np.arange(len(table)) // width).mean()
+    return means.set_axis((means.index + 1) * width)
 
 
-def _durations(groups: Groups) -> Figure | None:
-    figure = _logged(
-        groups,
-        [
-            ("Δt (s)", {f"mle/duration_s/{name}": style for name, style in (("p50", "-"), ("p10", ":"), ("p90", ":"))}),
-            ("weight", {f"mle/duration_weight/{name}": style for name, style in (("mean", "-"), ("min", ":"), ("max", ":"))}),
-        ],
-    )  # fmt: skip
-    if figure is not None:
-        set_log_scale(figure.axes[0])
-        for axis in figure.axes[1:]:
-            axis.set_ylim(bottom=0)
-    return figure
-
-
-def _timeline(groups: Groups) -> Figure | None:
-    trainer = {"training_s": "-", "generation_wait_s": "--", "wait_s": "-.", "sync_s": ":"}
-    beside = {"generation_s": "-", "execution_s": "--"}
-    rows = [
-        (label, {f"mle/async/{key}": style for key, style in curves.items()})
-        for label, curves in (("trainer (s)", trainer), ("beside (s)", beside))
-    ]
-    return _logged(groups, rows)
-
-
-def _prompts(groups: Groups) -> Figure | None:
-    if not is_logged(groups, "mle/improve/valid_rate"):
-        return None
-    shares = {"scratch/valid_rate": "-", "improve/valid_rate": "--"}
-    shares |= {"improve/beats_parent_rate": ":", "improve/beats_parent_chance": "-."}
-    scores = {"mle/scratch/score/mean": "-", "mle/improve/score/mean": "--"}
-    figure = _logged(groups, [("", {f"mle/{key}": style for key, style in shares.items()}), ("score", scores)])
-    assert figure is not None
-    label_share(figure.axes[0], "valid share")
-    if len(figure.axes) > 1:
-        label_score(figure.axes[1], groups)
-    return figure
+def _has_programs(groups: Groups) -> bool:
+    return any(not run.programs().empty for runs in groups.values() for run in runs)

@@ -1,20 +1,17 @@
 """Reads the output folder of a training run, finished or not."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
 
-import numpy as np
 import pandas as pd
 
 from trl_mle.competitions.task_set import FEW
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.solutions.best_solutions import UNFINISHED
-from trl_mle.solutions.pool import Solution
 
 
 # What is read of a record of an execution, and of a best solution: files of other tools may have the same names
@@ -22,6 +19,7 @@ EXECUTION = {
     "time", "competition", "outcome", "detail", "score", "held_out", "full", "reward", "duration_s", "milestones", "reused",
 }  # fmt: skip
 BEST = {"competition", "metric", "higher_is_better", "score"}
+STATE_FILE = "trainer_state.json"  # of transformers
 FOREIGN = "it is not what this version of trl-mle writes"
 
 
@@ -32,33 +30,26 @@ class TrainingRun:
     folder: Path
     name: str
     history: list[dict[str, Any]] = field(default_factory=list)  # the trainer's log, up to the last step logged
-    # Sum of the steps' times in seconds, also of those that a resumed run repeated; `None` if no step has been logged
-    training_s: float | None = None
     # A row for each line of `executions/rank-*.jsonl`, in the order in which programs ended, with `seconds` since the
     # first, `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a
     # model) and a column for each milestone
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    # For each competition of `best`, the valid solutions of the pool in the last checkpoint
-    solutions: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     # For each competition (of many, of those in `competitions`), the record of the best solution so far, with its `source`
     # and `reported`
     best: list[dict[str, Any]] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  # notes on unreadable files, with the reason
 
     @cached_property
-    def directions(self) -> dict[str, bool]:
-        """Whether a larger score is better, for each competition with a valid program."""
-        return {best["competition"]: best["higher_is_better"] for best in self.best}
-
-    @cached_property
     def holds_out(self) -> bool:
         """Whether scores are reported on held-out rows, which training did not see."""
         return not self.executions.empty and bool(self.executions["held_out"].notna().any())
 
-    @cached_property
-    def reuses(self) -> bool:
-        """Whether some programs were not executed, because the result of an equal one was reused."""
-        return not self.executions.empty and bool(self.executions["reused"].any())
+    @property
+    def training_s(self) -> float | None:
+        """Sum of the steps' times in seconds; `None` if no step has been logged. A time is the mean since the last log."""
+        times = pd.Series(self.metric("step_time"), dtype=float)
+        steps = pd.Series(times.index).diff().fillna(pd.Series(times.index))
+        return float((times.to_numpy() * steps.to_numpy()).sum()) if len(times) else None
 
     @cached_property
     def competitions(self) -> list[str]:
@@ -70,12 +61,14 @@ class TrainingRun:
         return {entry["step"]: entry[key] for entry in self.history if entry.get(key) is not None}
 
     def programs(self, competition: str | None = None) -> pd.DataFrame:
-        """The programs of one or all competitions, without failures of our infrastructure."""
+        """The programs of one or all competitions, numbered from 1, without failures of our infrastructure."""
         table = self.executions
         if table.empty:
             return table
         table = table[table["outcome"] != "infrastructure"]
-        return table if competition is None else table[table["competition"] == competition]
+        if competition is not None:
+            table = table[table["competition"] == competition]
+        return table.set_axis(range(1, len(table) + 1))
 
 
 def read_run(folder: Path, name: str) -> TrainingRun:
@@ -84,21 +77,18 @@ def read_run(folder: Path, name: str) -> TrainingRun:
     file may be truncated: it is skipped, in favour of the next older one if available.
     """
     skipped: list[str] = []
-    # Without it, the run is another trainer's, whose log is known up to its last checkpoint
-    written = _written(folder)
-    history = _last_of_each(written) or _newest(folder, "trainer_state.json", "log_history", _is_log, skipped) or []
+    # Without metrics, the run is another trainer's, whose log is known up to its last checkpoint
+    history = read_metrics(folder) or _trainers_log(folder, skipped)
     executions = _executions(folder / "executions", skipped)
     if not history and executions.empty:
         raise FileNotFoundError(
             f"{folder} holds no metrics.jsonl, executions/*.jsonl or trainer_state.json that can be read: "
             + ("; ".join(skipped) or _hint(folder))
         )
-    run = TrainingRun(folder, name, history, _training_s(written or history), executions, skipped=skipped)
+    run = TrainingRun(folder, name, history, executions, skipped=skipped)
     run.best = _best(folder / "best_solutions", skipped)
     if len(run.best) > FEW:
         run.best = [best for best in run.best if best["competition"] in run.competitions]
-    pool = _newest(folder, "solution_pool.json", "solutions", _is_pool, skipped) or {}
-    run.solutions = _solutions(pool, [best["competition"] for best in run.best])
     return run
 
 
@@ -112,7 +102,7 @@ def has_ended(folder: Path) -> bool:
     written = read_metrics(folder)
     if not any("ended" in entry for entry in written):
         # Another trainer's run: its state is saved at the end
-        return (folder / "trainer_state.json").is_file()
+        return (folder / STATE_FILE).is_file()
     return bool(written[-1].get("ended", False))
 
 
@@ -122,41 +112,20 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     resumed run repeats, the later metrics count. The first entry of a run that has begun is step 0, without metrics;
     the last one has `ended`, if training has.
     """
-    return _last_of_each(_written(folder))
-
-
-def _written(folder: Path) -> list[dict[str, Any]]:
-    """All lines of the metrics, also those of steps that a resumed run repeats."""
-    path, entries = folder / METRICS_FILE, []
+    path = folder / METRICS_FILE
+    entries: list[dict[str, Any]] = []
     for line in _whole_lines(path) if path.is_file() else ():
         try:
             entry = json.loads(line)
         except ValueError:  # cut off by a full disk, before the run was resumed
             continue
-        if _is_step(entry):
-            entries.append(entry)
-    return entries
-
-
-def _last_of_each(written: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = []
-    for entry in written:
+        if not _is_step(entry):
+            continue
         while entries and entries[-1]["step"] > entry["step"]:
             entries.pop()
         before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
         entries.append(before | entry)
     return entries
-
-
-def _training_s(written: list[dict[str, Any]]) -> float | None:
-    total, before = 0.0, written[0]["step"] if written and "ended" in written[0] else 0
-    for entry in written:
-        step = entry["step"]
-        if entry.get("step_time") is not None and step > before:  # the mean over the steps since the last log
-            total, before = total + entry["step_time"] * (step - before), step
-        elif "ended" in entry:
-            before = min(before, step)  # a resumed run repeats steps, whose programs are on record twice
-    return total or None
 
 
 def _is_step(entry: object) -> TypeGuard[dict[str, Any]]:
@@ -169,27 +138,20 @@ def _whole_lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0].split("\n")
 
 
-def _is_log(value: object) -> bool:
-    return isinstance(value, list) and all(map(_is_step, value))
-
-
-def _is_pool(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _newest(folder: Path, name: str, key: str, is_ours: Callable[[object], bool], skipped: list[str]) -> Any:
-    """Returns a key's value from the newest readable file of ours, of the last checkpoint or of the run's end."""
-    found = [path for path in (folder / name, *folder.glob(f"checkpoint-*/{name}")) if path.is_file()]
-    for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True):
+def _trainers_log(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
+    """The log in the newest readable state of the trainer, of the last checkpoint or of the run's end."""
+    paths = [path for path in (folder / STATE_FILE, *folder.glob(f"checkpoint-*/{STATE_FILE}")) if path.is_file()]
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
             state = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:  # deleted meanwhile, or truncated
             skipped.append(_note(path, error))
             continue
-        if isinstance(state, dict) and is_ours(state.get(key)):
-            return state[key]
+        log = state.get("log_history") if isinstance(state, dict) else None
+        if isinstance(log, list) and all(map(_is_step, log)):
+            return log
         skipped.append(_note(path, FOREIGN))
-    return None
+    return []
 
 
 def _note(path: Path, error: Exception | str) -> str:
@@ -231,13 +193,6 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     return table
 
 
-def _solutions(state: dict[str, list[dict[str, Any]]], competitions: list[str]) -> dict[str, list[dict[str, Any]]]:
-    return {
-        name: [entry | {"id": Solution(**entry).id} for entry in state.get(name, []) if entry["score"] is not None]
-        for name in competitions
-    }
-
-
 def _best(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
     best = []
     for path in sorted(folder.glob("*/score.json")):
@@ -265,19 +220,8 @@ def percent(share: float) -> str:
     return ">99%" if text == "100%" and share < 1 else text
 
 
-def ancestors(solution: dict[str, Any], solutions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The solution and its ancestors, newest first, as far as the pool still has them."""
-    known = {entry["id"]: entry for entry in solutions}
-    line = [solution]
-    while (parent := known.get(line[-1]["parent_id"])) is not None and parent not in line:
-        line.append(parent)
-    return line
-
-
-def best_so_far(scores: np.ndarray, higher_is_better: bool, reported: np.ndarray) -> np.ndarray:
+def best_so_far(scores: pd.Series, higher_is_better: bool, reported: pd.Series) -> pd.Series:
     """The reported score of the program with the best score up to each program; NaN before the first valid program."""
-    if not len(scores):
-        return scores
-    best = (np.fmax if higher_is_better else np.fmin).accumulate(scores)
-    found = np.append(True, best[1:] != best[:-1])  # NaN differs from NaN
-    return reported[np.maximum.accumulate(np.where(found, np.arange(len(best)), 0))]
+    best = scores.cummax() if higher_is_better else scores.cummin()
+    is_new = scores.notna() & (best.ffill() != best.ffill().shift())
+    return reported.where(is_new).ffill()

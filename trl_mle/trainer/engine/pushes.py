@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 # Folders with the record of the programs, which are only pushed to a separate repository
 ROLLOUT_FOLDERS = ("best_solutions", "evaluations", "executions")
 NOT_PUSHED = [
-    *(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions", "report", "worth")),
+    *(f"{folder}/" for folder in (*ROLLOUT_FOLDERS, "completions", "report")),
     ARGUMENTS_FILE,
     ".lock",
 ]
