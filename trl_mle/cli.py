@@ -316,7 +316,8 @@ def new(args: argparse.Namespace) -> int:
     stem = re.sub(r"(?i)(\.[a-z]\w{,6})?(\.(gz|bz2|xz|zip))?$", "", Path(args.table).name, count=1)
     folder, test = Path(args.to or stem), Path(args.test) if args.test else None
     direction = None if args.higher_is_better is None else args.higher_is_better == "true"
-    new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test, direction, args.split)
+    options = args.id, args.test_share, test, direction, args.split, args.read_csv
+    new(Path(args.table), args.target, args.metric, folder, *options)
     return 0
 
 
@@ -455,6 +456,13 @@ def make_parser() -> argparse.ArgumentParser:
         "--split", help="hide the last rows (time:COLUMN) or whole groups (group:COLUMN), not random rows"
     )
     command.add_argument("--test", help="CSV file with unlabelled rows for `solve` to predict")
+    command.add_argument(
+        "--read_csv",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="how the files are written, as options of pandas.read_csv: sep=';' decimal=, date_format=%%d.%%m.%%Y",
+    )
     command.add_argument("--to", help="folder to write to (the file's name without .csv)")
     command = add(import_, "make competitions of other projects' packages")
     command.add_argument("folder", help="a package, or a folder of packages")
