@@ -396,6 +396,22 @@ def test_new_in_80_columns(trl_mle, tmp_path, monkeypatch):
     assert "prompts say: Predictions are whole numbers." in out
 
 
+def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{1 + i % 7:02}/03/{1980 + i};{i % 7},5;{i},25\n" for i in range(40))
+    (tmp_path / "houses.csv").write_text(f"day;rooms;price\n{rows}")
+    new = ("new", "houses.csv", "--target", "price", "--metric", "rmse")
+    code, _, err = trl_mle(*new)
+    assert (code, "--read_csv decimal=," in err) == (2, True)
+    code, out, _ = trl_mle(*new, "--read_csv", "decimal=,", "date_format=%d/%m/%Y", "--split", "time:day")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "dates day: 1980-03-01 to 2019-03-05" in lines
+    assert "numbers 1 columns: 'rooms'" in lines
+    assert "target price: numbers from 0.25 to 29.25" in lines
+    assert "id id, such as" in " ".join(lines)
+
+
 def test_new_takes_names_that_begin_with_a_dash(trl_mle, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{i % 7},{i},{i * i}\n" for i in range(40))

@@ -172,17 +172,18 @@ def new(args: argparse.Namespace) -> int:
     stem = re.sub(r"(?i)(\.[a-z]\w{,6})?(\.(gz|bz2|xz|zip))?$", "", Path(args.table).name, count=1)
     folder, test = Path(args.to or stem), Path(args.test) if args.test else None
     direction = None if args.higher_is_better is None else args.higher_is_better == "true"
-    new(Path(args.table), args.target, args.metric, folder, args.id, args.test_share, test, direction, args.split)
+    options = args.id, args.test_share, test, direction, args.split, args.read_csv
+    new(Path(args.table), args.target, args.metric, folder, *options)
     return 0
 
 
 def import_(args: argparse.Namespace) -> int:
-    """Makes competitions of task packages: OpenMLE's, MLE-Dojo's, SandMLE's and the like. A package's own metric runs in the
-    sandbox, and the metric of ours that gives the same scores replaces it. Exit code 1 if a package cannot be imported."""
+    """Makes competitions of task packages: OpenMLE's, MLE-Dojo's, SandMLE's and the like. The metric that is named scores them;
+    no code of theirs runs. Exit code 1 if a package cannot be imported."""
     from trl_mle.scripts.import_packages import import_packages
 
     direction = None if args.higher_is_better is None else args.higher_is_better == "true"
-    return import_packages(Path(args.folder), Path(args.to), args.metric, direction, args.sandbox, args.program_python)
+    return import_packages(Path(args.folder), Path(args.to), args.metric, direction)
 
 
 def quickstart(args: argparse.Namespace) -> int:
@@ -311,19 +312,25 @@ def make_parser() -> argparse.ArgumentParser:
         "--split", help="hide the last rows (time:COLUMN) or whole groups (group:COLUMN), not random rows"
     )
     command.add_argument("--test", help="CSV file with unlabelled rows for `solve` to predict")
+    command.add_argument(
+        "--read_csv",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="how the files are written, as options of pandas.read_csv: sep=';' decimal=, date_format=%%d.%%m.%%Y",
+    )
     command.add_argument("--to", help="folder to write to (the file's name without .csv)")
-    command = add(import_, "make competitions of other projects' packages", python)
+    command = add(import_, "make competitions of other projects' packages")
     command.add_argument("folder", help="a package, or a folder of packages")
     command.add_argument("--to", default="imported", help="folder to write to, with a folder for each (imported)")
     command.add_argument(
-        "--metric", help="the metric, if it is none that trl-mle recognizes; or your own as my_module.my_metric"
+        "--metric", required=True, help="the metric of all of them, or your own as my_module.my_metric"
     )
     command.add_argument(
         "--higher_is_better",
         choices=["true", "false"],
         help="whether a larger score is better, for a function of your own",
     )
-    command.add_argument("--sandbox", default="auto", help="auto, or a tier that doctor lists (auto)")
     command = add(quickstart, "train and compare a tiny policy: no GPU, no download")
     command.add_argument(
         "--competition",

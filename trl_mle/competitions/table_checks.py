@@ -9,8 +9,9 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.competition import CompetitionError
+from trl_mle.competitions.dates import readings_of
 from trl_mle.competitions.metrics import Takes
-from trl_mle.competitions.reading import as_read, as_times, listed
+from trl_mle.competitions.reading import as_read, first_cell, listed
 
 
 logger = logging.getLogger(__name__)
@@ -19,26 +20,28 @@ LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column m
 LEAST_TIMES = 5  # different dates or ids, with which a random split may leak
 ID_NAME = re.compile(r"(?:^|[\W_]|[a-z])I[dD]$|(?:^|[\W_])id$")
 _WHO = re.compile(r"name|person|subject|patient|participant|user|customer|player", re.IGNORECASE)
+_NUMBER = r"[+\-−]?\d+(?:[.,'’\s]\d+)*"  # as some country writes it
 
 
 def report_splits(features: pd.DataFrame) -> None:
     """Warns of columns that suggest another split than a random one."""
-    for kind, found, why in (
-        ("time", _holds_times, "holds times, and hidden rows lie between others: if later ones are to be predicted"),
+    for kind, leaks, why in (
+        ("time", holds_times, "holds times, and hidden rows lie between others: if later ones are to be predicted"),
         ("group", _repeats_ids, "repeats, and hidden rows have the same as others: if new ones are to be predicted"),
     ):
-        if name := next((name for name in features if found(features[name])), None):
+        if name := next((name for name in features if leaks(features[name])), None):
             logger.warning("%r %s, add --split %s", name, why, shlex.quote(f"{kind}:{name}"))
 
 
-def _holds_times(cells: pd.Series) -> bool:
+def holds_times(cells: pd.Series) -> bool:
+    """Whether the first cells are years, by the column's name, or dates."""
     values = cells[cells != ""].drop_duplicates().head(50)
     if len(values) < LEAST_TIMES:
         return False
-    if is_numeric_dtype(as_read(values.to_frame()).iloc[:, 0]):
-        return str(cells.name).casefold() == "year" and bool(values.str.fullmatch(r"(1[5-9]|20)\d\d").all())
-    looks_so = values.str.contains(r"(?:1[5-9]|20)\d\d|\d[./-]\d\d?[./-]\d\d").all()
-    return bool(looks_so and as_times(values).notna().all())
+    if str(cells.name).casefold() == "year" and values.str.fullmatch(r"(1[5-9]|20)\d\d").all():
+        return True
+    readings = readings_of(values)
+    return len(readings) > 0 and "numbers" not in readings
 
 
 def _repeats_ids(cells: pd.Series) -> bool:
@@ -46,13 +49,12 @@ def _repeats_ids(cells: pd.Series) -> bool:
     return bool(is_id) and LEAST_TIMES <= cells.nunique() <= len(cells) / 2
 
 
-def report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
+def report_telling_columns(features: pd.DataFrame, targets: pd.DataFrame) -> None:
     """Warns of columns that determine a target: they may have been made from it."""
-    rows = pd.concat(
-        [known, targets], axis=1
-    ).drop_duplicates()  # where each is there twice, each column would seem to
+    # Where each row is there twice, each column would seem to
+    rows = pd.concat([features, targets], axis=1).drop_duplicates()
     for target in targets:
-        telling = [name for name in known if determines(rows[name], rows[target])]
+        telling = [name for name in features if _determines(rows[name], rows[target])]
         if telling:
             logger.warning(
                 "each of these columns determines %r exactly: %s; leave out those that are not known before it is",
@@ -60,7 +62,7 @@ def report_telling_columns(known: pd.DataFrame, targets: pd.DataFrame) -> None:
             )  # fmt: skip
 
 
-def determines(column: pd.Series, target: pd.Series) -> bool:
+def _determines(column: pd.Series, target: pd.Series) -> bool:
     """Whether the column is a copy of the target, or its values or their order determine the target, other than by chance."""
     if len(target) - target.value_counts().iloc[0] < LEAST_OTHERS:
         return False
@@ -90,14 +92,17 @@ def report_copies(rows: pd.DataFrame, is_test: np.ndarray) -> None:
         )  # fmt: skip
 
 
-def report_odd_cells(features: pd.DataFrame, seen: pd.DataFrame) -> None:
-    """Warns of columns of numbers in which a few cells are none, so that programs see texts."""
-    for name in features:
-        known = seen[name].dropna()
-        is_odd = ~np.isfinite(pd.to_numeric(known, errors="coerce"))
+def report_odd_cells(features: pd.DataFrame) -> None:
+    """Warns of columns that are texts to programs, because a few cells are no numbers, or all are in another form."""
+    for name, cells in as_read(features).items():
+        cells = cells.dropna()
+        is_odd = ~np.isfinite(pd.to_numeric(cells, errors="coerce"))
         if 0 < is_odd.mean() <= 0.1:
-            where = first_cell(features[name][known.index], is_odd)
+            where = first_cell(features[name][cells.index], is_odd)
             logger.warning("%r holds numbers, but also %s: correct or empty it if that is wrong", name, where)
+        elif is_odd.any() and cells.str.fullmatch(_NUMBER).all() and not holds_times(features[name]):
+            where = first_cell(features[name][cells.index], is_odd)
+            logger.warning("%r holds %s: if these are numbers, say --read_csv decimal=, or thousands=.", name, where)
 
 
 def compare_labels(targets: pd.DataFrame, is_test: np.ndarray, split: str, takes: Takes) -> None:
@@ -109,15 +114,3 @@ def compare_labels(targets: pd.DataFrame, is_test: np.ndarray, split: str, takes
                 raise CompetitionError(f"{split} leaves {side} one label of {name!r}, {labels[0]!r}: change either")
         if only := sorted(set(hidden) - set(shown)):
             logger.warning("%s leaves train.csv no row with these labels of %r: %s", split, name, listed(only))
-
-
-def first_cell(cells: pd.Series, chosen: pd.Series) -> str:
-    """The first of the chosen cells, for a message."""
-    row, count = cells.index[chosen].min(), int(chosen.sum())
-    return f"{shortened(cells[row])!r} in row {row}" + (f" and {count - 1} more" if count > 1 else "")
-
-
-def shortened(text: str) -> str:
-    """A text in one line of at most 40 letters."""
-    text = " ".join(text.split())
-    return text if len(text) <= 40 else text[:40] + "…"

@@ -10,9 +10,8 @@ from pandas.api.types import is_bool_dtype
 
 from trl_mle.competitions.competition import MAX_COLUMNS, CompetitionError
 from trl_mle.competitions.metrics import Metric, Takes
-from trl_mle.competitions.reading import as_read, listed
+from trl_mle.competitions.reading import as_read, first_cell, listed, shortened
 from trl_mle.competitions.split import is_measured
-from trl_mle.competitions.table_checks import first_cell, shortened
 
 
 logger = logging.getLogger(__name__)
@@ -26,14 +25,15 @@ def what_it_takes(targets: pd.DataFrame) -> Takes:
 
 
 def check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
-    """Refuses a target that the metric is not for, and warns of labels that look wrong."""
+    """Refuses a target that the metric is not for."""
     numbers, labels = pd.to_numeric(cells, errors="coerce"), as_read(cells.to_frame()).iloc[:, 0].value_counts()
     if len(labels) == 1:
         raise CompetitionError(f"{cells.name!r} is {cells.iloc[0]!r} in all rows: there is nothing to learn")
     if takes is Takes.TEXTS and numbers.notna().all():
         raise CompetitionError(f"{metric} compares texts, and {cells.name!r} holds {cells.iloc[0]!r}")
     if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
-        do = "correct or empty it" if is_odd.mean() < 0.5 else "write plain numbers, or take accuracy for labels"
+        do = "correct or empty it" if is_odd.mean() < 0.5 else "take accuracy for labels"
+        do += ", or say how numbers are written, as in --read_csv decimal=, thousands=. na_values=?"
         raise CompetitionError(f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: {do}")
     if takes is Takes.PROBABILITIES and len(labels) <= len(cells) / 4 and (numbers % 1).abs().gt(0).any():
         raise CompetitionError(
@@ -47,15 +47,6 @@ def check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
                 f"{cells.name!r} looks continuous ({cells.iloc[is_whole.argmin()]}, say), and {metric} is for labels: take "
                 "rmse, mae or r2"
             )
-    if takes not in (Takes.TEXTS, Takes.NUMBERS):
-        names = labels.index.to_series()
-        plain = names.astype(str).str.casefold().str.replace(" ", "")
-        for what, odd in {
-            "differ only in case or spaces: %s; write them alike": sorted(names[plain.duplicated(keep=False)]),
-            "have a single row, to learn or to score: %s; merge or remove them": list(names[labels == 1]),
-        }.items():
-            if odd:
-                logger.warning(f"labels of %r {what}", cells.name, listed(odd))
 
 
 def zeros_and_ones(cells: pd.Series, metric: str) -> tuple[pd.Series, str]:

@@ -1,12 +1,18 @@
 """`trl-mle new`: makes the user's own competition."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
-from trl_mle.competitions.own import final_competition, new_competition
+from trl_mle.competitions import Competition, CompetitionError
+from trl_mle.competitions.dates import as_times
+from trl_mle.competitions.own import final_competition, moment, new_competition
+from trl_mle.competitions.reading import as_read, listed, read_options
+from trl_mle.competitions.table_checks import holds_times
 from trl_mle.rewards.mle_reward import lowest_valid_reward
 from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name
@@ -22,22 +28,23 @@ def new(
     test: Path | None,
     higher_is_better: bool | None,
     split: str | None,
+    read_csv: Sequence[str],
 ) -> None:
     """
-    Makes the competition, and prints the next commands. Takes the arguments of
-    [`~trl_mle.competitions.own.new_competition`].
+    Makes the competition, and prints what was read and the next commands. Takes the arguments of
+    [`~trl_mle.competitions.own.new_competition`], `read_csv` as texts such as `decimal=,`.
     """
-    competition = new_competition(table, targets, metric, folder, id_column, test_share, test, higher_is_better, split)
+    options = read_options(read_csv)
+    competition = new_competition(
+        table, targets, metric, folder, id_column, test_share, test, higher_is_better, split, options
+    )
     score = competition.grade(competition.sample_submission).value
     assert score is not None  # otherwise no folder would have been made
-    tables = [competition.public_dir / name for name in ("train.csv", "test.csv")]
-    train, hidden = (len(pd.read_csv(table, dtype=str, usecols=[0])) for table in tables)
     name = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
     facts = facts_table()
     facts.add_row("competition", name)
-    facts.add_row("rows", f"{train} with labels that programs see, {hidden} with hidden labels")
-    if final := final_competition(competition):
-        facts.add_row("", f"{len(pd.read_csv(final.sample_submission))} without labels, for `solve`")
+    for what, fact in _read(competition, targets, options.get("date_format")):
+        facts.add_row(what, fact)
     facts.add_row("metric", metric_name(metric, competition.higher_is_better))
     if competition.rule:
         facts.add_row("", f"prompts say: {competition.rule}")
@@ -55,3 +62,41 @@ def new(
         console.print(
             f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k, which ranks them."
         )
+
+
+def _read(competition: Competition, targets: Sequence[str], date_format: Any) -> Iterator[tuple[str, str]]:
+    """What was read, so that the table's owner sees what was misread."""
+    train, test = (
+        pd.read_csv(competition.public_dir / f"{name}.csv", dtype=str, na_filter=False) for name in ("train", "test")
+    )
+    yield "rows", f"{len(train)} with labels that programs see, {len(test)} with hidden labels"
+    if final := final_competition(competition):
+        yield "", f"{len(pd.read_csv(final.sample_submission))} without labels, for `solve`"
+    both = pd.concat([train, test], ignore_index=True)
+    features = both.columns.drop([competition.id_column, *targets], errors="ignore")
+    kinds = as_read(both[features])
+    for what, names in (
+        ("numbers", [name for name in features if is_numeric_dtype(kinds[name])]),
+        ("texts", [name for name in features if not is_numeric_dtype(kinds[name])]),
+    ):
+        yield what, f"{len(names)} columns: {listed(names)}" if names else "no column"
+    for name in features:
+        if holds_times(both[name]):
+            yield "dates", f"{name}: {_span(both[name], date_format)}"
+    yield "id", f"{competition.id_column}, such as {both[competition.id_column].iloc[0]}"
+    for name in targets:
+        labels = as_read(train[[name]])[name]
+        if is_numeric_dtype(labels) and labels.nunique() > 5:
+            yield "target", f"{name}: numbers from {labels.min()} to {labels.max()}"
+        else:
+            counts = [f"{label} in {count} rows" for label, count in labels.value_counts().head(5).items()]
+            yield "target", f"{name}: {', '.join(counts)}" + (", …" if labels.nunique() > 5 else "")
+
+
+def _span(cells: pd.Series, date_format: Any) -> str:
+    form = date_format.get(cells.name) if isinstance(date_format, dict) else date_format
+    try:
+        times = as_times(cells[cells != ""], form)
+    except CompetitionError:
+        return "not in one format, or in one of several: name it with --read_csv date_format=%d/%m/%Y"
+    return f"{moment(times.min())} to {moment(times.max())}"
