@@ -4,7 +4,6 @@ from trl_mle.launching.arguments import MLEScriptArguments, make_parser, parse
 from trl_mle.launching.building import find_reward_funcs, make_endpoint, make_instrumenter
 from trl_mle.launching.checks import (
     Problems,
-    check_base_model,
     check_engine,
     check_model,
     check_no_adapter,
@@ -28,7 +27,6 @@ from trl_mle.launching.waiting import extend_ddp_timeout
 __all__ = [
     "MLEScriptArguments",
     "Problems",
-    "check_base_model",
     "check_engine",
     "check_hub",
     "check_model",

@@ -11,7 +11,6 @@ from trl_mle.instrumentation import (
     Instrumenter,
     LanguageModel,
     LmInstrumenter,
-    PolicyBaseModel,
     TransformersModel,
 )
 from trl_mle.launching.arguments import MLEScriptArguments
@@ -43,15 +42,14 @@ def make_instrumenter(
     model: LanguageModel
     if endpoint is not None:
         model = endpoint
-    elif script_args.instrumenter_model is not None:
+    else:
+        assert script_args.instrumenter_model is not None  # which the arguments check
         # Load the whole model in every process: ZeRO-3 would shard it while its configuration is registered with
         # transformers
         unset_hf_deepspeed_config()
         model = TransformersModel(script_args.instrumenter_model, training_args.device)
         if training_args.deepspeed_plugin is not None:
             training_args.deepspeed_plugin.set_deepspeed_weakref()
-    else:
-        model = PolicyBaseModel()
     return LmInstrumenter(model, script_args.instrumenter_mode)  # type: ignore[arg-type]  # which it checks
 
 

@@ -331,16 +331,6 @@ def check_model(args: Any, model_args: Any) -> None:
         )
 
 
-def check_base_model(script_args: Any, args: Any, model_args: Any) -> None:
-    """Raises `ValueError` if the policy's base model should mark the milestones, but training keeps no base model."""
-    named = script_args.instrumenter_url or script_args.instrumenter_model
-    if script_args.instrumenter == "lm" and not named and not model_args.use_peft and args.beta == 0:
-        raise ValueError(
-            "there is no base model to instrument with: train with LoRA (use_peft) or beta > 0, or set "
-            "instrumenter_url or instrumenter_model"
-        )
-
-
 def check_vllm(args: Any, gpu_slots: Sequence[str], use_peft: bool) -> None:
     """Raises `ImportError` if vLLM is needed but not installed, and `ValueError` if its options conflict."""
     if not args.use_vllm:

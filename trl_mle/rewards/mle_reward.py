@@ -288,7 +288,6 @@ class MLEReward:
         if self.reuse is not None:
             self.reuse.look_up([item for item in asked if item is not None], self._settings())
         new = [item.source for item in asked if item is not None and item.is_executed]
-        # Even without programs: an instrumenting model may need all processes at once.
         programs: Iterator[Program] = iter(
             self.instrumenter.instrument_many(new) if self.instrumenter is not None else new
         )

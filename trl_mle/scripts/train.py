@@ -14,7 +14,7 @@ from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
-from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
+from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.launching import MLEScriptArguments, Problems
 from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
@@ -75,7 +75,6 @@ def main(
         tokenizer = launching.load_tokenizer(model_args.model_name_or_path, **options)
     with problems.noted():
         endpoint = launching.make_endpoint(script_args, training_args)
-        launching.check_base_model(script_args, training_args, model_args)
     with problems.noted():
         if training_args.push_to_hub:
             launching.check_hub(training_args)
@@ -134,8 +133,6 @@ def main(
                 quantization_config=get_quantization_config(model_args),
                 peft_config=get_peft_config(model_args),
             )
-            if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
-                instrumenter.model.bind(trainer, instrumenter.mode)
         problems.report(made=[output_dir / "completions", output_dir])
         with problems.noted():
             if trainer.is_world_process_zero():
