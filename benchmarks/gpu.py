@@ -169,9 +169,8 @@ def colocate(starter: Path, folder: Path, zero_stage: int = 0, **options: Any) -
         return figures(train(starter, folder, zero_stage, **COLOCATE, **options))
 
 
-def lora_that_instruments(starter: Path, folder: Path) -> dict:
-    dtype = "bfloat16" if CUDA else "float32"
-    return colocate(starter, folder, **LORA, instrumenter="lm", dtype=dtype)
+def lora_on_bf16(starter: Path, folder: Path) -> dict:
+    return colocate(starter, folder, **LORA, dtype="bfloat16" if CUDA else "float32")
 
 
 def qlora(starter: Path, folder: Path) -> dict:
@@ -252,7 +251,7 @@ PARTS: dict[str, dict[str, Callable[[Path, Path], dict]]] = {
         "vLLM colocated, sleep mode": functools.partial(colocate, vllm_enable_sleep_mode="true"),
         "vLLM colocated, ZeRO-3": functools.partial(colocate, zero_stage=3),
         "vLLM colocated, asynchronous": functools.partial(colocate, async_rollouts="true"),
-        "vLLM colocated, LoRA on a bf16 base that instruments": lora_that_instruments,
+        "vLLM colocated, LoRA on a bf16 base": lora_on_bf16,
         "vLLM server on the same GPU (weights by a file)": server,
         "QLoRA": qlora,
         "FSDP2 like DDP": fsdp2_like_ddp,

@@ -99,11 +99,6 @@ def following(source, milestone):
             "print(e)",
         ),
         (
-            "import numpy as np\nX = np.loadtxt('train.csv', usecols=0)\ny = np.loadtxt('train.csv', usecols=1)\nx = 1\n",
-            "train_data",
-            "y = np.loadtxt('train.csv', usecols=1)",
-        ),
-        (
             "import cv2\nimport pandas as pd\ntrain = pd.read_csv('train.csv')\nX = [cv2.imread(f'images/{i}.jpg') for i in train.id]\n"
             "x = 1\n",
             "train_data",
@@ -114,12 +109,6 @@ def following(source, milestone):
             "def read(path):\n    return cv2.imread(path)\nX = train.path.apply(read)\nT = test.path.apply(read)\n",
             "train_data",
             "X = train.path.apply(read)",
-        ),
-        (
-            "import pandas as pd\nfrom sklearn.svm import SVR\ntrain, test = pd.read_csv('train.csv'), pd.read_csv('test.csv')\n"
-            "for c in ['a', 'b']:\n    m = SVR().fit(train, train[c])\n    test[c] = m.predict(test)\n    print(c)\nx = 1\n",
-            "predictions",
-            "print(c)",
         ),
         ("import os\nx = os.getpid()\ndef f(): pass\nimport sys\ny = 1\n", "imports", "import sys"),
     ],
@@ -164,7 +153,7 @@ FIT = "m.fit(X, y)"
         ("def f():\n    if c:\n        return {fit}\n    return g()\ndef g():\n    return {fit}\nx = f()\n", True),
         ("def f(a):\n    if c:\n        return None\n    a.fit(X, y)\n    return 1\nf(0)\nx = f(m)\n", False),
         ("import sys\ndef f():\n    try:\n        return {fit}\n    except E:\n        sys.exit(1)\nx = f()\n", True),
-        ("def f():\n    while True:\n        try:\n            return {fit}\n        except E:\n            pass\nx = f()\n", True),
+        ("def f():\n    while True:\n        try:\n            return {fit}\n        except E:\n            pass\nx = f()\n", False),
         ("def f():\n    while True:\n        if c:\n            break\n        return {fit}\nx = f()\n", False),
         ("def f():\n    match c:\n        case 1:\n            return {fit}\nx = f()\n", False),
         ("def f():\n    match c:\n        case 1:\n            return {fit}\n        case _:\n            return {fit}\nx = f()\n", True),
@@ -176,8 +165,8 @@ FIT = "m.fit(X, y)"
         ("x = c and {fit}\n", False),
         ("x = {fit} and c\n", True),
         ("x = {fit} if c else None\n", False),
-        ("x = {fit} if c else {fit}\n", True),
-        ("def f():\n    return {fit}\nx = f() if c else {fit}\n", True),
+        ("x = {fit} if c else {fit}\n", False),
+        ("def f():\n    return {fit}\nx = f() if c else {fit}\n", False),
         ("({fit} for i in r)\n", False),
         ("x = ({fit} for i in r)\n", False),
         ("x, y = ({fit} for i in r)\n", True),
@@ -461,6 +450,6 @@ def test_other_rules_have_another_identity(monkeypatch, tmp_path):
     copy = shutil.copytree(Path(milestones.__file__).parent, tmp_path / "instrumentation")
     monkeypatch.setattr(milestones, "__file__", str(copy / "milestones.py"))
     assert milestones.rules_digest.__wrapped__() == digest
-    with (copy / "steps" / "vocabulary.py").open("a") as file:
-        file.write("READS = SCANS\n")
+    with (copy / "steps" / "names.py").open("a") as file:
+        file.write("FITS = PREDICTS\n")
     assert milestones.rules_digest.__wrapped__() != digest

@@ -153,7 +153,7 @@ def test_each_program_is_asked_about_once():
     first, second, third = instrumenter.instrument_many([SOURCE, SOURCE, SOURCE + "\n"])
     assert [len(prompts) for prompts, _ in model.batches] == [2]
     fourth = instrumenter.instrument(SOURCE)
-    assert [len(prompts) for prompts, _ in model.batches] == [2, 0]  # it is called even without prompts
+    assert [len(prompts) for prompts, _ in model.batches] == [2]
     assert len({program.nonce for program in (first, second, third, fourth)}) == 4
     assert first.milestones == second.milestones == third.milestones == fourth.milestones == MILESTONES
 
@@ -162,7 +162,7 @@ def test_a_missing_answer_is_asked_for_again_and_a_useless_one_is_not():
     model = ScriptedModel(None, "nonsense", quoted())
     instrumenter = LmInstrumenter(model)
     assert [instrumenter.instrument(SOURCE).milestones for _ in range(3)] == [BY_RULE] * 3
-    assert [len(prompts) for prompts, _ in model.batches] == [1, 1, 0]
+    assert [len(prompts) for prompts, _ in model.batches] == [1, 1]
 
 
 def test_the_cache_is_bounded(monkeypatch):
@@ -177,7 +177,7 @@ def test_the_cache_is_bounded(monkeypatch):
 def test_no_program_is_instrumented_to_none():
     model = ScriptedModel("unused")
     assert LmInstrumenter(model).instrument_many([]) == []
-    assert [prompts for prompts, _ in model.batches] == [[]]
+    assert model.batches == []
 
 
 # Metrics

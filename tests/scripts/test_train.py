@@ -96,6 +96,7 @@ def run_script(monkeypatch):
         (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on RayExecutor"),
         (["--program_timeout_s", "0"], "program_timeout_s must be positive and finite, got 0"),
         (["--instrumenter_deadline_s", "nan"], "instrumenter_deadline_s must be positive and finite, got nan"),
+        (["--instrumenter", "lm"], "instrumenter: lm needs a model: set instrumenter_url or instrumenter_model"),
         (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),
         (
             ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1"],
@@ -233,7 +234,7 @@ def test_a_task_that_breaks_a_run_is_named_in_one_line(tiny_model, tmp_path, run
     assert "/public/description.md, the text that presents it to the model; to go on without it, add without:" in last
 
 
-def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_script, monkeypatch):
+def test_run_with_a_model_as_instrumenter(tiny_model, tmp_path, run_script, monkeypatch):
     """A LoRA policy with given completions, because a random one writes no programs."""
     from trl_mle.trainer import MLEGRPOTrainer
 
@@ -245,7 +246,7 @@ def test_run_with_the_base_model_as_instrumenter(tiny_model, tmp_path, run_scrip
 
     monkeypatch.setattr(MLEGRPOTrainer, "_generate_single_turn", programs)
     more = ["--max_steps", "2", "--max_completion_length", "128", "--learning_rate", "0.01"]
-    more += ["--instrumenter", "lm", "--use_peft", "true"]
+    more += ["--instrumenter", "lm", "--instrumenter_model", tiny_model, "--use_peft", "true"]
     run_script(*arguments(tiny_model, tmp_path / "policy", *more))
     assert (tmp_path / "policy" / "adapter_model.safetensors").exists()
     history = json.loads((tmp_path / "policy" / "trainer_state.json").read_text())["log_history"]

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from transformers import TrainerCallback
+from trl.distributed import DistributedBackend
 from trl.models.utils import unwrap_model_for_generation
 
 from support import forked
@@ -135,7 +136,7 @@ def record(trainer):
     """Everything that a run leaves behind in this process."""
     policy, state = trainer.accelerator.unwrap_model(trainer.model), trainer.accelerator.state
     whole = nullcontext()
-    if trainer.is_zero3:  # the weights are sharded
+    if DistributedBackend(trainer.accelerator).is_zero3:  # the weights are sharded
         import deepspeed
 
         whole = deepspeed.zero.GatheredParameters(list(policy.parameters()))

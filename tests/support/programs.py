@@ -548,35 +548,6 @@ Z = steps.fit_transform(train)
 )
 
 program(
-    "arguments",
-    ALL,
-    """
-import argparse
-import pandas as pd
-from sklearn.neighbors import KNeighborsRegressor
-
-def parse_args():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--train", default="input/train.csv")
-    parser.add_argument("--test", default="input/test.csv")
-    return parser.parse_args()
-
-def main(args):
-    train_df = pd.read_csv(args.train)
-    test_df = pd.read_csv(args.test)
-    knn = KNeighborsRegressor(n_neighbors=3)
-    knn.fit(train_df[["a"]], train_df["y"])
-    test_df["y"] = knn.predict(test_df[["a"]])
-    test_df[["id", "y"]].to_csv("submission.csv", index=False)
-    return 0
-
-if __name__ == "__main__":
-    import sys
-    sys.exit(main(parse_args()))
-""",
-)
-
-program(
     "comprehension_of_files",
     {IMP, TR, TE, P, S},
     """
@@ -840,25 +811,6 @@ train = pd.read_csv("train.csv")
 for column in ["a", "b"]:
     train[column] -= 2 * train[column].mean()
 header = open("test.csv").readline()
-""",
-)
-
-program(
-    "arguments",
-    ALL,
-    """
-import argparse
-import pandas as pd
-from sklearn.linear_model import Ridge
-parser = argparse.ArgumentParser()
-parser.add_argument("--train-file", default="input/train.csv")
-parser.add_argument("-t", "--test", default="input/test.csv", dest="test_file")
-parser.add_argument("--output", "-o", dest="output", default="submission.csv")
-args = parser.parse_args()
-train, test = pd.read_csv(args.train_file, usecols=["a", "y"]), pd.read_csv(args.test_file)
-model = Ridge().fit(train[["a"]], train["y"])
-test["y"] = model.predict(test[["a"]])
-test[["id", "y"]].to_csv(args.output, index=False)
 """,
 )
 

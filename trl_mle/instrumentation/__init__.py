@@ -8,7 +8,6 @@ from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.lm_instrumenter import LmInstrumenter
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, Instrumenter
-from trl_mle.instrumentation.policy_base_model import PolicyBaseModel
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import Completion, LanguageModel, LanguageModelError
 
@@ -27,7 +26,6 @@ __all__ = [
     "LanguageModel",
     "LanguageModelError",
     "LmInstrumenter",
-    "PolicyBaseModel",
     "TransformersModel",
     "VerificationError",
     "insert_prints",

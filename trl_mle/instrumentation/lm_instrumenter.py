@@ -96,7 +96,7 @@ class LmInstrumenter:
         return self.instrument_many([source], nonce)[0]
 
     def instrument_many(self, sources: Sequence[str], nonce: str | None = None) -> list[InstrumentedProgram]:
-        """Places the prints of several programs. The model is called exactly once, even without programs."""
+        """Places the prints of several programs, in one call of the model if it has not answered about all of them."""
         started = time.monotonic()
         keys = [hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).digest() for source in sources]
         asked: dict[bytes, str] = {}
@@ -105,7 +105,8 @@ class LmInstrumenter:
             if key not in self._answers and key not in asked and (prompt := self._prompt(source)) is not None:
                 asked[key] = source
                 prompts.append(prompt)
-        completions = self.model.complete(prompts, QUOTE_TOKENS if self.mode == "quote" else REWRITE_TOKENS)
+        tokens = QUOTE_TOKENS if self.mode == "quote" else REWRITE_TOKENS
+        completions = self.model.complete(prompts, tokens) if prompts else []
         for (key, source), completion in zip(asked.items(), completions, strict=True):
             self._counts["tokens"] += completion.tokens
             if completion.text is None:

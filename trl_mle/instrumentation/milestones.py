@@ -78,7 +78,7 @@ class Instrumenter(Protocol):
         """Everything that determines the prints: the class and its settings."""
 
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
-        """Places the prints of several programs. Called once per batch in every training process, even without programs."""
+        """Places the prints of several programs. Called once a batch in every training process."""
 
     def metrics(self) -> dict[str, float]:
         """Metrics since the last call."""

@@ -41,8 +41,7 @@ class MLEScriptArguments(ExecutorArguments):
     instrumenter_model: str | None = field(
         default=None,
         metadata={
-            "help": "The model's name at the endpoint, or without an endpoint, a model to load. Defaults to the policy's "
-            "base model."
+            "help": "The model's name at the endpoint, or without an endpoint, a model that each process loads."
         },
     )
     instrumenter_mode: str = field(
@@ -84,6 +83,8 @@ class MLEScriptArguments(ExecutorArguments):
             raise ValueError("competitions: name at least one")
         if self.instrumenter_url is not None and self.instrumenter != "lm":
             raise ValueError("instrumenter_url has no effect without instrumenter: lm")
+        if self.instrumenter == "lm" and self.instrumenter_url is None and self.instrumenter_model is None:
+            raise ValueError("instrumenter: lm needs a model: set instrumenter_url or instrumenter_model")
         if not 0 < self.instrumenter_deadline_s < math.inf:
             raise ValueError(
                 f"instrumenter_deadline_s must be positive and finite, got {self.instrumenter_deadline_s}"

@@ -11,7 +11,6 @@ from trl_mle.instrumentation import (
     Instrumenter,
     LanguageModel,
     LmInstrumenter,
-    PolicyBaseModel,
     TransformersModel,
 )
 from trl_mle.launching.arguments import MLEScriptArguments
@@ -33,15 +32,14 @@ def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOCon
         if training_args.use_vllm and training_args.vllm_mode == "server":
             address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
             model.check_is_not(training_args.vllm_server_base_url or address)
-    elif script_args.instrumenter_model is not None:
+    else:
+        assert script_args.instrumenter_model is not None  # which the arguments check
         # Load the whole model in every process: ZeRO-3 would shard it while its configuration is registered with
         # transformers
         unset_hf_deepspeed_config()
         model = TransformersModel(script_args.instrumenter_model, training_args.device)
         if training_args.deepspeed_plugin is not None:
             training_args.deepspeed_plugin.set_deepspeed_weakref()
-    else:
-        model = PolicyBaseModel()
     return LmInstrumenter(model, script_args.instrumenter_mode)  # type: ignore[arg-type]  # which it checks
 
 

@@ -290,7 +290,6 @@ class MLEReward:
         """The same with programs instead of completions; `None` for a completion without a program."""
         requests = [(source, self._competition(which)) for source, which in items]
         new = {index: source for index, source in enumerate(self._new(requests)) if source is not None}
-        # Even without programs: an instrumenting model may need all processes at once.
         texts = list(new.values())
         programs: Sequence[Program] = (
             self.instrumenter.instrument_many(texts) if self.instrumenter is not None else texts

@@ -14,7 +14,6 @@ from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.execution import Executor, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
-from trl_mle.instrumentation import LmInstrumenter, PolicyBaseModel
 from trl_mle.launching import MLEScriptArguments
 from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
@@ -141,7 +140,7 @@ def make_trainer(
     if training_args.async_rollouts:  # new programs queue behind the rollouts in flight
         most += training_args.max_in_flight  # type: ignore[operator]  # set by now
     launching.extend_ddp_timeout(training_args, reward.longest_s(most))
-    trainer = MLEGRPOTrainer(
+    return MLEGRPOTrainer(
         model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked before
         reward_funcs=[reward, *further_rewards],
         args=training_args,
@@ -149,6 +148,3 @@ def make_trainer(
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )
-    if isinstance(instrumenter, LmInstrumenter) and isinstance(instrumenter.model, PolicyBaseModel):
-        instrumenter.model.bind(trainer, instrumenter.mode)
-    return trainer

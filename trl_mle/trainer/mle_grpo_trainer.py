@@ -17,7 +17,6 @@ from trl_mle.execution import Limits
 from trl_mle.rewards import find_reward
 from trl_mle.trainer.asking.dataset import few_rows, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
-from trl_mle.trainer.engine.base_model import BaseModelTrainer
 from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
 from trl_mle.trainer.engine.hooks import check_hooks
 from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
@@ -46,7 +45,6 @@ LONGEST = 1000  # prompts of a dataset that are checked at the start, in a secon
 
 
 class MLEGRPOTrainer(
-    BaseModelTrainer,
     CheckpointTrainer,
     HubTrainer,
     LimitsTrainer,

@@ -1,244 +1,165 @@
-"""Interprets calls of libraries, methods, and the program's own classes."""
+"""What calls of libraries do, by their names."""
 
 import ast
-import re
-from dataclasses import replace
+from dataclasses import dataclass
 
-from trl_mle.instrumentation.milestones import MODEL_BUILT, MODEL_TRAINED, PREDICTIONS
-from trl_mle.instrumentation.steps import vocabulary
-from trl_mle.instrumentation.steps.record import Record
-from trl_mle.instrumentation.steps.values import (
-    NOTHING,
-    Scope,
-    Value,
-    collection_of,
-    concatenated,
-    derived,
-    element_of,
-    few,
-    join,
-    view,
-)
-from trl_mle.instrumentation.steps.vocabulary import (
-    BATCH_FITS,
-    FITS,
-    LAZY,
-    MODEL,
-    NAMESPACE,
-    OPTIMIZER,
-    PARSER,
-    PREDICTS,
-    READER,
-    TRAIN,
-    TRAINER,
-    UNKNOWN,
-    WRITER,
-)
+from trl_mle.instrumentation.milestones import MODEL_BUILT, MODEL_TRAINED, PREDICTIONS, SUBMISSION, TRAIN_DATA
+from trl_mle.instrumentation.steps import names
+from trl_mle.instrumentation.steps.values import DATA, NOTHING, Value, collection, concatenated, data_of_paths, derived
 
 
-class Calls(Record):
-    """Interprets calls with knowledge about libraries, and follows calls into the program's own classes."""
+Done = dict[str, ast.stmt]  # milestones, each with the statement that reached it: the current one, or one within
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.defaults: dict[object, Value] = {}  # command-line arguments
-        self.classes: dict[ast.ClassDef, Scope] = {}
-        self.bases: dict[ast.ClassDef, list[Value]] = {}
 
-    def follow(self, callee: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-        """Interprets the body of one of the program's functions with these arguments."""
-        raise NotImplementedError
+@dataclass(frozen=True)
+class Call:
+    """A call with its interpreted arguments."""
 
-    def library(self, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value | None:
-        """Interprets a call of an imported or built-in function; `None` if nothing is known about it."""
-        everything = [*arguments, *keywords.values()]
-        first = everything[0] if everything else NOTHING
-        if vocabulary.SCANS.fullmatch(name):
-            return Value(tags=frozenset({LAZY}), texts=first.texts)
-        if vocabulary.READS.fullmatch(name) and vocabulary.IMAGES.fullmatch(name):
-            return self.read_image(first)
-        if vocabulary.READS.fullmatch(name) and "usecols" in keywords:
-            return self.read_columns(first)
-        if name == "datasets.load_dataset" and keywords.get("data_files", NOTHING).items:
-            files = keywords["data_files"].items or {}
-            return collection_of({key: self.read(path) for key, path in files.items()})
-        if vocabulary.READS.fullmatch(name):
-            return derived([self.read(path) for path in (everything if name.startswith("datasets.") else [first])])
-        if vocabulary.OPENS.fullmatch(name):
-            mode = keywords.get("mode", arguments[1] if len(arguments) > 1 else NOTHING)
-            writes = any(set(text) & set("wax") for text in mode.texts)
-            return Value(tags=frozenset({WRITER if writes else READER}), texts=first.texts)
-        if name in {"os.path.join", "pathlib.Path", "pathlib.PurePath"}:
-            return concatenated(arguments, "/")
-        if vocabulary.PATHS.fullmatch(name):
-            return Value(tags=first.data, texts=first.texts)
-        if name in {"os.getenv", "os.environ.get"}:
-            return Value(texts=arguments[1].texts if len(arguments) > 1 else frozenset())
-        if name == "zip" and everything and all(value.items is not None for value in everything):
-            rows = zip(*(list((value.items or {}).values()) for value in everything), strict=False)
-            return collection_of({index: collection_of(dict(enumerate(row))) for index, row in enumerate(rows)})
-        if name == "enumerate" and first.items is not None:
-            rows = zip([NOTHING] * len(first.items), first.items.values(), strict=True)
-            return collection_of({index: collection_of(dict(enumerate(row))) for index, row in enumerate(rows)})
-        if name in {"zip", "enumerate"}:
-            return Value(tags=join(everything).tags)
-        if vocabulary.HANDS_ON.fullmatch(name):
-            if name in {"list", "tuple", "set", "sorted"} and READER in first.tags:
-                return self.read(first)
-            return first
-        if name == "dict" and not arguments:
-            return collection_of(dict(keywords.items()))
-        if vocabulary.SPLITS.fullmatch(name):
-            return Value(tags=frozenset({TRAIN}))
-        if name == "dataclasses.field":
-            return NOTHING  # its factory is called for each instance
-        if name == "argparse.ArgumentParser":
-            return Value(tags=frozenset({PARSER}))
-        if vocabulary.ADAPTERS.fullmatch(name):
-            return self.complete(first)
-        if vocabulary.SOLVERS.fullmatch(name) and any(TRAIN in value.tags for value in everything):
-            self.reach(MODEL_BUILT)
-            self.reach(MODEL_TRAINED)
-            return derived(everything)
-        if vocabulary.PIPELINES.fullmatch(name):
-            return self.build() if any(MODEL in value.tags for value in everything) else NOTHING
-        if vocabulary.MODELS.fullmatch(name) and not vocabulary.NOT_MODELS.fullmatch(name):
-            return self.build()
-        if vocabulary.TRAINING_FUNCTIONS.fullmatch(name):
-            self.reach(MODEL_TRAINED)
-            return self.build()
-        if vocabulary.TRAINERS.fullmatch(name):
-            if "model_init" in keywords:
-                self.follow(keywords["model_init"], [], {})
-            return Value(tags=frozenset({TRAINER}))
-        if vocabulary.OPTIMIZERS.fullmatch(name):
-            return Value(tags=frozenset({OPTIMIZER}))
-        if vocabulary.WRITES.fullmatch(name):
-            return self.write(first if name == "numpy.savetxt" else everything[-1] if everything else NOTHING)
+    node: ast.Call
+    values: list[Value]
+    keywords: dict[str, Value]
+
+    @property
+    def everything(self) -> list[Value]:
+        return [*self.values, *self.keywords.values()]
+
+    @property
+    def first(self) -> Value:
+        return next(iter(self.everything), NOTHING)
+
+
+class Calls:
+    """Notes the milestones that calls reach, but for those of `superseded`, which are complete only with later calls."""
+
+    def __init__(self, superseded: set[tuple[ast.AST, str]]):
+        self.superseded = superseded
+        self.statement: ast.stmt = ast.Pass()
+        self.done: Done = {}  # by this statement
+        self.loops: list[tuple[ast.stmt, Done]] = []  # around it, also around calls
+        self.repeats = 0  # comprehensions around it, and functions that a library calls
+        self.reached: dict[str, list[ast.AST]] = {}
+
+    def reach(self, milestone: str, node: ast.AST, batch: bool = False) -> None:
+        """Notes a milestone; one that is done batch by batch is complete after the outermost loop."""
+        self.reached.setdefault(milestone, []).append(node)
+        if (node, milestone) not in self.superseded:
+            statement, done = self.loops[0] if batch and self.loops else (self.statement, self.done)
+            done[milestone] = statement
+
+    def read(self, path: Value, node: ast.AST) -> Value:
+        kinds = data_of_paths(path.texts)
+        if len(kinds) != 1:
+            return NOTHING
+        self.reach(min(kinds), node)
+        return Value(tags=kinds)
+
+    def read_image(self, path: Value, node: ast.AST) -> Value:
+        """Data are complete with their images, not with the table of labels; a single image is an example."""
+        kinds = data_of_paths(path.texts) or path.tags & DATA or DATA
+        if self.loops or self.repeats:
+            for kind in kinds:
+                self.superseded |= {(other, kind) for other in self.reached.get(kind, []) if other is not node}
+            if len(kinds) == 1:
+                self.reach(min(kinds), node)
+        return Value(tags=kinds)
+
+    def write(self, path: Value, node: ast.AST) -> Value:
+        if path.texts and all(text.replace("\\", "/").rpartition("/")[2] == "submission.csv" for text in path.texts):
+            self.reach(SUBMISSION, node)
+        return NOTHING
+
+    def predict(self, values: list[Value], node: ast.AST, batch: bool = False) -> Value:
+        """Predictions on training or validation data are not a milestone."""
+        data = derived(values)
+        if data.tags != {TRAIN_DATA}:
+            self.reach(PREDICTIONS, node, batch)
+        return data
+
+    def build(self, node: ast.AST) -> Value:
+        self.reach(MODEL_BUILT, node)
+        return Value(tags=frozenset({"model"}), origin=node)
+
+    def extend(self, model: Value, node: ast.AST) -> Value:
+        """A layer is added to an untrained model."""
+        if model.origin is None or MODEL_TRAINED in self.reached:
+            return model
+        self.superseded.add((model.origin, MODEL_BUILT))
+        return self.build(node)
+
+    def library(self, name: str, call: Call) -> Value | None:
+        """A call of an imported or built-in function; `None` if nothing is known about it."""
+        node, first = call.node, call.first
+        kind = next((kind for kind, pattern in names.FUNCTIONS.items() if pattern.fullmatch(name)), "")
+        match kind:
+            case "image":
+                return self.read_image(first, node)
+            case "read":
+                return self.read(first, node)
+            case "files":
+                files = call.keywords.get("data_files", first)
+                return collection({key: self.read(path, node) for key, path in (files.items or {None: files}).items()})
+            case "later":
+                return NOTHING
+            case "open":
+                mode = call.keywords.get("mode", [*call.values, NOTHING, NOTHING][1])
+                writes = any(set(text) & set("wax") for text in mode.texts)
+                return Value(tags=frozenset({"writer" if writes else "reader"}), texts=first.texts)
+            case "path":
+                return concatenated(call.values, "/")
+            case "list" if "reader" in first.tags:
+                return self.read(first, node)
+            case "list" | "same":
+                return first
+            case "split":
+                return Value(tags=frozenset({TRAIN_DATA}))
+            case "adapter":
+                return self.extend(first, node)
+            case "solver" if any(TRAIN_DATA in value.tags for value in call.everything):
+                self.reach(MODEL_TRAINED, node)
+                return self.build(node)
+            case "pipeline":
+                return self.build(node) if any("model" in value.tags for value in call.everything) else NOTHING
+            case "model":
+                return Value(tags=frozenset({"model"})) if "include_top" in call.keywords else self.build(node)
+            case "train":
+                self.reach(MODEL_TRAINED, node)
+                return self.build(node)
+            case "trainer" | "optimizer":
+                return Value(tags=frozenset({kind}))
+            case "savetxt":
+                return self.write(first, node)
+            case "move":
+                return self.write(call.everything[-1] if call.everything else NOTHING, node)
         return None
 
-    def construct(self, callee: Value, arguments: list[Value], keywords: dict[str, Value]) -> Value:
-        """Creates an instance of one of the program's classes."""
-        cls = callee.code
-        assert isinstance(cls, ast.ClassDef)
-        if self.is_network(cls):
-            self.reach(MODEL_BUILT)
-            return Value(tags=frozenset({MODEL}), instance=cls)
-        data = derived([*arguments, *keywords.values()])
-        is_model = self.member(cls, "fit") is not None and self.member(cls, "predict") is not None
-        instance = Value(tags=data.tags | {MODEL} if is_model else data.tags, instance=cls)
-        initializer = self.member(cls, "__init__")
-        if initializer is not None:
-            self.follow(initializer, [instance, *arguments], keywords)
-        if is_model:
-            self.reach(MODEL_BUILT)
-        return instance
-
-    def is_network(self, cls: ast.ClassDef) -> bool:
-        """Whether it is a torch or keras network. A loss function is a `Module` too, but not the model."""
-        return any(
-            vocabulary.NETWORKS.fullmatch(base.name)
-            for one in self.lineage(cls, but_for="loss")
-            for base in self.bases[one]
-        )
-
-    def lineage(self, cls: ast.ClassDef, but_for: str | None = None) -> list[ast.ClassDef]:
-        """The class and those of the program that it derives from, each once, without those with this word in their names."""
-        found: dict[ast.ClassDef, None] = {}
-        ahead = [cls]
-        while ahead:
-            one = ahead.pop()
-            if one not in found and (but_for is None or but_for not in one.name.lower()):
-                found[one] = None
-                ahead += [base.code for base in reversed(self.bases[one]) if isinstance(base.code, ast.ClassDef)]
-        return list(found)
-
-    def method(
-        self,
-        receiver: Value,
-        callee: Value,
-        func: ast.Attribute,
-        arguments: list[Value],
-        keywords: dict[str, Value],
-    ) -> Value | None:
-        """Interprets a method call; `None` if nothing is known about it."""
-        name = func.attr
-        everything = [*arguments, *keywords.values()]
-        first = everything[0] if everything else NOTHING
-        is_step = name in FITS | BATCH_FITS | PREDICTS
-        if callee.code is not None and not (is_step and receiver.instance and self.is_network(receiver.instance)):
-            before = self.counts.copy()
-            bound = [receiver, *arguments] if receiver.instance and not _is_static(callee.code) else arguments
-            result = self.follow(callee, bound, keywords)
-            if MODEL in receiver.tags and name in FITS and self.counts[MODEL_TRAINED] == before[MODEL_TRAINED]:
-                self.reach(MODEL_TRAINED)
-            if MODEL in receiver.tags and name in PREDICTS and self.counts[PREDICTIONS] == before[PREDICTIONS]:
-                self.predict(arguments)
-            return receiver if name in FITS else result
-
-        if TRAINER in receiver.tags and name in {"fit", "train"}:
-            self.reach(MODEL_TRAINED)
+    def method(self, receiver: Value, name: str, call: Call) -> Value | None:
+        """A call of a library's method; `None` if nothing is known about it."""
+        node, tags = call.node, receiver.tags
+        if "trainer" in tags and name in ("fit", "train"):
+            self.reach(MODEL_TRAINED, node)
             return NOTHING
-        if {MODEL, TRAINER} & receiver.tags and name in PREDICTS:
-            return self.predict(everything)
-        if MODEL in receiver.tags and name in FITS | BATCH_FITS:
-            self.reach(MODEL_TRAINED, batch=name in BATCH_FITS)
+        if {"model", "trainer"} & tags and name in names.PREDICTS:
+            return self.predict(call.everything, node)
+        if "model" in tags and name in names.FITS | names.BATCH_FITS | names.KEEPS_MODEL:
+            if name not in names.KEEPS_MODEL:
+                self.reach(MODEL_TRAINED, node, batch=name in names.BATCH_FITS)
             return receiver
-        if MODEL in receiver.tags and name in vocabulary.KEEPS_MODEL:
-            return receiver
-        if name == "step" and self.is_optimizer(receiver, func.value, first):
-            self.reach(MODEL_TRAINED, batch=True)
+        if name == "step" and "optimizer" in tags | call.first.tags:
+            self.reach(MODEL_TRAINED, node, batch=True)
             return NOTHING
-
-        if name in vocabulary.TABLE_WRITES:
+        if name in names.TABLE_WRITES:
             is_path = name.startswith("write_") and receiver.texts
-            return self.write(receiver if is_path else keywords.get("path_or_buf", first))
-        if name in {"read_text", "read_bytes"} and receiver.texts:
-            return self.read(receiver)
+            return self.write(receiver if is_path else call.keywords.get("path_or_buf", call.first), node)
+        if name in ("read", "readlines", "read_text") and receiver.texts:
+            return self.read(receiver, node)
         if name == "open" and receiver.texts:
-            return self.library("open", [receiver, *arguments], keywords)
-        if name in {"read", "readlines"} and READER in receiver.tags:
-            return self.read(receiver)
-        if LAZY in receiver.tags:
-            return self.read(Value(texts=receiver.texts)) if name == "collect" else receiver
-        if name == "add_argument" and PARSER in receiver.tags:
-            names = [min(value.texts, default="") for value in arguments]
-            names += sorted(keywords.get("dest", NOTHING).texts)
-            if names:
-                self.defaults[names[-1].lstrip("-").replace("-", "_")] = keywords.get("default", NOTHING)
-            return NOTHING
-        if name == "parse_args" and PARSER in receiver.tags:
-            return Value(tags=frozenset({NAMESPACE}), items=dict(self.defaults))
-        if name == "close" and WRITER in receiver.tags:
-            return self.write(receiver)
-        if name == "joinpath":
-            return concatenated([receiver, *arguments], "/")
+            return self.library("open", Call(node, [receiver, *call.values], call.keywords))
         if name == "format" and receiver.texts:
-            return Value(texts=few(map(_formatted, receiver.texts)))
-        if name in {"glob", "rglob", "resolve", "absolute", "as_posix", "expanduser"} and receiver.texts:
-            return concatenated([receiver, *arguments], "/")
-        if name in {"items", "values", "keys"} and receiver.items is not None:
-            return view(receiver.items, name)
-        if name in {"items", "values", "copy", "get", "pop"}:
-            return replace(element_of(receiver), texts=frozenset()) if name != "copy" else receiver
+            return receiver
+        if name == "close" and "writer" in tags:
+            return self.write(receiver, node)
+        if name in ("items", "values", "keys") and receiver.items is not None:
+            keys = [Value(texts=frozenset({key} if isinstance(key, str) else ())) for key in receiver.items]
+            pairs = (collection(pair) for pair in zip(keys, receiver.items.values(), strict=True))
+            return collection({"items": pairs, "keys": keys, "values": receiver.items.values()}[name])
         return None
-
-    def is_optimizer(self, receiver: Value, node: ast.expr, first: Value) -> bool:
-        """Whether it is `optimizer.step()` or `scaler.step(optimizer)`; if the value is unknown, the name decides."""
-        name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-        return OPTIMIZER in receiver.tags | first.tags or "optim" in name.lower()
-
-    def member(self, cls: ast.ClassDef, name: str) -> Value | None:
-        scopes = (self.classes[one].variables for one in self.lineage(cls))
-        return next((variables[name] for variables in scopes if name in variables), None)
-
-
-def _is_static(code: ast.AST) -> bool:
-    decorators = code.decorator_list if isinstance(code, ast.FunctionDef | ast.AsyncFunctionDef) else []
-    return any(isinstance(decorator, ast.Name) and decorator.id == "staticmethod" for decorator in decorators)
-
-
-def _formatted(text: str) -> str:
-    """A text with unknown values in its braces. Braces that nothing closes are left out, or each would be read to the end."""
-    closed, end, rest = text.rpartition("}")
-    return re.sub(r"\{[^}]*\}", UNKNOWN, closed + end) + rest
