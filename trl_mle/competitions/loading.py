@@ -106,7 +106,7 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         return _load_folder(competition_id, in_data_dir)
     # A mistyped name or path
     parent = Path(competition_id).parent
-    beside = {folder.name: os.path.join(parent, folder.name) for folder in _folders_in(parent.expanduser())}
+    beside = {folder.name: os.path.join(parent, folder.name) for folder in folders_in(parent.expanduser())}
     if _is_path(competition_id):
         hint = did_you_mean(Path(competition_id).name, beside, beside) or "trl-mle new makes one from a table"
         raise CompetitionError(f"there is no folder {competition_id!r}; {hint}")
@@ -116,7 +116,8 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
     raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
 
 
-def _folders_in(folder: Path) -> list[Path]:
+def folders_in(folder: Path) -> list[Path]:
+    """The competitions' folders in a folder."""
     return sorted(config.parent for config in folder.glob(f"*/{CONFIG}"))
 
 
