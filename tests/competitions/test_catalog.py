@@ -88,6 +88,7 @@ def test_facts(name, comps):
     metric, higher_is_better, answers, sample, columns = FACTS[name]
     comp = comps[name]
     assert (comp.id, comp.slug, comp.metric, comp.higher_is_better) == (name, name, metric, higher_is_better)
+    assert (comp.better(1.0, 0.0), comp.better(0.0, 1.0)) == (higher_is_better, not higher_is_better)
     assert (comp.answers.name, comp.sample_submission.name) == (answers, sample)
     assert comp.answers.parent == comp.public_dir.parent / "private"
     assert [comp.id_column, *comp.target_columns] == columns
