@@ -87,8 +87,8 @@ FAULTS = [
         "grader",
         "log loss is clipped at 1e-15",
         "competitions/metrics.py",
-        "lets pass.\n    eps = np.finfo(float).eps",
-        "lets pass.\n    eps = 1e-15",
+        "eps = np.finfo(float).eps",
+        "eps = 1e-15",
     ),
     Fault(
         "verifier",
@@ -186,7 +186,7 @@ FAULTS = [
         "grader",
         "probabilities need not sum to 1",
         "competitions/metrics.py",
-        "check_row_sums(y_pred, np.isclose(sums, 1, atol=1e-6))",
+        "check_row_sums(y_pred, np.isclose(y_pred.to_numpy().sum(axis=1), 1, atol=1e-6))",
         "pass",
     ),
     Fault(

@@ -88,6 +88,7 @@ def test_facts(name, comps):
     metric, higher_is_better, answers, sample, columns = FACTS[name]
     comp = comps[name]
     assert (comp.id, comp.slug, comp.metric, comp.higher_is_better) == (name, name, metric, higher_is_better)
+    assert (comp.better(1.0, 0.0), comp.better(0.0, 1.0)) == (higher_is_better, not higher_is_better)
     assert (comp.answers.name, comp.sample_submission.name) == (answers, sample)
     assert comp.answers.parent == comp.public_dir.parent / "private"
     assert [comp.id_column, *comp.target_columns] == columns
@@ -163,16 +164,16 @@ def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
     if layout.metric in ("quadratic_weighted_kappa", "accuracy"):
         cases["fraction"] = (
             _csv(_set(good, target, 2.5)),
-            f"column '{target}' must hold whole numbers of at most 64 bits, but holds 2.5",
+            f"a whole number of at most 64 bits, but column '{target}' holds 2.5",
         )
-        cases["beyond 64 bits"] = (_csv(_set(good, target, 1e20)), "of at most 64 bits, but holds 1e+20")
+        cases["beyond 64 bits"] = (_csv(_set(good, target, 1e20)), "holds 1e+20")
     if layout.metric == "pearson_correlation":
         cases["constant"] = (_csv(good.assign(score=0.3)), "undefined where all predictions are the same")
     if layout.metric == "mean_columnwise_rmsle":
         last = layout.target_columns[1]
         cases |= {
             "other target missing": (_csv(good.drop(columns=last)), f"lacks the columns '{last}'"),
-            "-1": (_csv(_set(good, last, -1)), "greater than -1 (log(1 + x)), but some are -1"),
+            "-1": (_csv(_set(good, last, -1)), f"greater than -1, but column '{last}' holds -1"),
         }
     if layout.metric == "log_loss":
         cases["sums"] = (_csv(_set(good, target, 0.5, row=0)), "must sum to 1, but in 1 of 12 rows they do not")
@@ -389,10 +390,10 @@ def test_rows_are_matched_as_if_both_sides_were_sorted_by_id(comps):
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
-        (PLANTS, lambda t: t.assign(multiple_diseases=0), "not both 0 and 1"),
-        (PIZZA, lambda t: t.assign(requester_received_pizza=1), "not both 0 and 1"),
-        (PATENTS, lambda t: t.assign(score=0.5), "undefined where all answers are the same"),
-        (ESSAYS, lambda t: t.assign(score=3), "undefined where all answers and predictions are the same"),
+        (PLANTS, lambda t: t.assign(multiple_diseases=0), "unless the answers are both 0 and 1"),
+        (PIZZA, lambda t: t.assign(requester_received_pizza=1), "unless the answers are both 0 and 1"),
+        (PATENTS, lambda t: t.assign(score=0.5), "unless the answers are not all the same"),
+        (ESSAYS, lambda t: t.assign(score=3), "unless the answers are not all the same"),
         (DECEMBER, lambda t: t.assign(Cover_Type="spruce").drop(columns="Id"), "lacks the columns 'Id'"),
         (NOMAD, lambda t: t.assign(bandgap_energy_ev="wide"), "cannot be graded"),
         (TWEETS, lambda t: t.assign(selected_text=1.5), "cannot be graded"),

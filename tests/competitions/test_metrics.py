@@ -1,7 +1,6 @@
 import math
 import pickle
 import re
-import subprocess
 import sys
 import warnings
 from dataclasses import replace
@@ -14,8 +13,7 @@ import scipy.stats
 import sklearn.metrics
 from support.labels import draw, table
 
-from trl_mle.competitions.content import _described
-from trl_mle.competitions.metrics import METRICS, Metric, Takes, find_metric, pinball, top_k_accuracy
+from trl_mle.competitions.metrics import METRICS, Metric, Takes, find_metric, top_k_accuracy
 from trl_mle.competitions.own import new_competition
 
 
@@ -34,26 +32,13 @@ def test_log_loss_by_hand():
     assert score("log_loss", truth, 1 - truth.astype(float)) == pytest.approx(36.0437, abs=1e-4)
 
 
-def test_binary_log_loss():
-    truth, guess = _column(1, 0, 1), _column(0.5, 0.25, 0)
-    expected = sklearn.metrics.log_loss(truth, guess)
-    assert score("binary_log_loss", truth, guess) == pytest.approx(expected)
-    assert expected == pytest.approx((math.log(2) + math.log(4 / 3) + 36.0437) / 3, abs=1e-4)
-    with pytest.raises(ValueError, match=r"must lie in \[0, 1\]"):
-        score("binary_log_loss", truth, guess + 1)
-
-
-@pytest.mark.parametrize(
-    ("total", "valid"), [(1 + 1e-5, True), (1 - 1e-5, True), (1 + 1.2e-5, False), (0.9999, False)]
-)
-def test_log_loss_wants_rows_that_sum_to_one(total, valid):
+def test_log_loss_wants_rows_that_sum_to_one():
     truth = pd.DataFrame([[1, 0]])
-    guess = pd.DataFrame([[0.5, total - 0.5]])
-    if valid:
-        assert score("log_loss", truth, guess) == pytest.approx(math.log(2))
-    else:
+    for total in (1 + 1e-5, 1 - 1e-5):
+        assert score("log_loss", truth, pd.DataFrame([[0.5, total - 0.5]])) == pytest.approx(math.log(2))
+    for total in (1 + 1.2e-5, 0.9999):
         with pytest.raises(ValueError, match="must sum to 1"):
-            score("log_loss", truth, guess)
+            score("log_loss", truth, pd.DataFrame([[0.5, total - 0.5]]))
 
 
 def test_mean_columnwise_roc_auc_by_hand():
@@ -75,7 +60,7 @@ def test_top_k_accuracy_by_hand():
     truth = pd.DataFrame(np.eye(4))
     guess = pd.DataFrame([[0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4], [0.2, 0.2, 0.2, 0.2], [0.0, 0.9, 0.1, 0.0]])
     assert top_k_accuracy(2).score(truth, guess) == 0.5
-    with pytest.raises(ValueError, match=r"^with 4 labels, each is among the 4 likeliest$"):
+    with pytest.raises(ValueError, match="each is among the 4 likeliest"):
         top_k_accuracy(4).score(truth, guess)
 
 
@@ -83,6 +68,7 @@ BY_HAND = [
     # Three of the four pairs of a 1 and a 0 are in order; a tie counts half
     ("roc_auc", (0, 0, 1, 1), (0.1, 0.4, 0.35, 0.8), 0.75),
     ("roc_auc", (0, 1), (0.3, 0.3), 0.5),
+    ("binary_log_loss", (1, 0, 1), (0.5, 0.25, 0), (math.log(2) + math.log(4 / 3) + 36.0437) / 3),
     ("average_precision", (0, 0, 1, 1), (0.1, 0.4, 0.35, 0.8), (1 + 2 / 3) / 2),
     ("accuracy", (0, 1, 2, 2), (0, 1, 1, 7), 0.5),
     ("accuracy", ("a", "b"), ("a", "c"), 0.5),
@@ -113,14 +99,13 @@ BY_HAND = [
     # Deviations -1, 0, 1 and -1, 1, 0: covariance 1, variances 2 and 2
     ("pearson_correlation", (1, 2, 3), (0, 2, 1), 0.5),
     ("pearson_correlation", (1, 2, 3), (-3, -5, -7), -1),
-    ("pearson_correlation", (1, 2, 3), (1e308, 1.2e308, 1.4e308), 1),
     ("spearman_correlation", (1, 2, 3), (0, 1e9, 1), 0.5),
 ]
 
 
 @pytest.mark.parametrize(("name", "truth", "predictions", "expected"), BY_HAND)
 def test_by_hand(name, truth, predictions, expected):
-    assert score(name, _column(*truth), _column(*predictions)) == pytest.approx(expected)
+    assert score(name, _column(*truth), _column(*predictions)) == pytest.approx(expected, abs=1e-4)
 
 
 def _f1(average):
@@ -138,6 +123,7 @@ def _pinball(alpha):
 # Of arrays of the only column, or of all columns
 REFERENCES = {
     "log_loss": sklearn.metrics.log_loss,
+    "binary_log_loss": sklearn.metrics.log_loss,
     "top_3_accuracy": _top(3),
     "top_5_accuracy": _top(5),
     "roc_auc": sklearn.metrics.roc_auc_score,
@@ -165,6 +151,18 @@ REFERENCES = {
 }
 
 
+@pytest.mark.parametrize("name", METRICS)
+def test_order_changes_nothing_and_the_answers_have_the_best_score(name):
+    rng, metric = np.random.RandomState(0), METRICS[name]
+    for _ in range(20):
+        truth, predictions = draw(metric.takes, rng)
+        order, value, best = rng.permutation(len(truth)), metric.score(truth, predictions), metric.score(truth, truth)
+        assert metric.score(truth.iloc[order], predictions.iloc[order]) == pytest.approx(value, abs=1e-12)
+        assert best == pytest.approx(metric.best, abs=1e-12)
+        assert metric.gain(best) >= metric.gain(value)
+    assert metric.gain(metric.best) > metric.gain(metric.best - 0.1 if metric.higher_is_better else metric.best + 0.1)
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")  # scikit-learn's, of many labels
 @pytest.mark.parametrize("name", REFERENCES)
 def test_equal_to_scikit_learns_and_scipys(name):
@@ -173,27 +171,6 @@ def test_equal_to_scikit_learns_and_scipys(name):
         truth, predictions = draw(METRICS[name].takes, rng)
         arrays = [t.to_numpy().squeeze() for t in (truth, predictions)]
         assert score(name, truth, predictions) == pytest.approx(REFERENCES[name](*arrays), abs=1e-12)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_the_order_of_rows_changes_nothing(name):
-    rng = np.random.RandomState(0)
-    for _ in range(20):
-        truth, predictions = draw(METRICS[name].takes, rng)
-        order = rng.permutation(len(truth))
-        expected = score(name, truth, predictions)
-        assert score(name, truth.iloc[order], predictions.iloc[order]) == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_the_answers_have_the_best_score(name):
-    rng, metric = np.random.RandomState(0), METRICS[name]
-    for _ in range(20):
-        truth, predictions = draw(metric.takes, rng)
-        best = metric.score(truth, truth)
-        assert best == pytest.approx(metric.best, abs=1e-12)
-        assert metric.gain(best) >= metric.gain(metric.score(truth, predictions))
-    assert metric.gain(metric.best) > metric.gain(metric.best - 0.1 if metric.higher_is_better else metric.best + 0.1)
 
 
 # Not those in which a row's right label or number may cost more elsewhere
@@ -262,30 +239,29 @@ def test_a_program_cannot_make_the_grader_slow_or_large():
             assert score(name, truth, predictions) == pytest.approx(0, abs=0.01)
 
 
-@pytest.mark.parametrize(
-    "name", [n for n, m in METRICS.items() if m.takes is not Takes.PROBABILITIES and "mean_c" not in n]
-)
-def test_metrics_of_one_column_refuse_more(name):
-    truth, _ = draw(METRICS[name].takes, np.random.RandomState(0))
-    with pytest.raises(ValueError, match="single target column"):
-        score(name, pd.concat([truth, truth], axis=1), pd.concat([truth, truth], axis=1))
+def test_metrics_of_one_column_refuse_more():
+    for name, metric in METRICS.items():
+        if metric.takes is not Takes.PROBABILITIES and "columnwise" not in name:
+            two = pd.concat([draw(metric.takes, np.random.RandomState(0))[0]] * 2, axis=1)
+            with pytest.raises(ValueError, match="single target column"):
+                metric.score(two, two)
 
 
 @pytest.mark.parametrize(
     ("name", "truth", "predictions", "message"),
     [
-        ("roc_auc", (1, 1), (0.2, 0.3), "undefined where the answers are not both 0 and 1"),
-        ("average_precision", (0, 0), (0.2, 0.3), "undefined where the answers are not both 0 and 1"),
-        ("f1", (0, 0), (0, 0), "undefined where the answers are not both 0 and 1"),
-        ("f1", (0, 1), (0, 2), "every prediction must be 0 or 1, but some are 2"),
-        ("mcc", (1, 1), (0, 1), "undefined where all answers are the same"),
-        ("quadratic_weighted_kappa", (1, 1), (1, 1), "undefined where all answers and predictions are the same"),
-        ("rmsle", (0, 1), (0, -1), "greater than -1 .*, but some are -1"),
-        ("mape", (0, 1), (1, 1), "undefined where an answer is 0"),
-        ("r2", (1, 1), (1, 2), "undefined where all answers are the same"),
+        ("roc_auc", (1, 1), (0.2, 0.3), "undefined unless the answers are both 0 and 1"),
+        ("average_precision", (0, 0), (0.2, 0.3), "undefined unless the answers are both 0 and 1"),
+        ("binary_log_loss", (0, 1), (1.5, 0), r"must lie in \[0, 1\]"),
+        ("f1", (0, 1), (0, 2), "must be 0 or 1, but column 'y' holds 2"),
+        ("mcc", (1, 1), (0, 1), "undefined unless the answers are not all the same"),
+        ("quadratic_weighted_kappa", (1, 1), (1, 1), "undefined"),
+        ("rmsle", (0, 1), (0, -1), "must be greater than -1, but column 'y' holds -1"),
+        ("mape", (0, 1), (1, 1), "undefined unless the answers are never 0"),
+        ("r2", (1, 1), (1, 2), "undefined"),
         ("pearson_correlation", (1, 2), (3, 3), "undefined where all predictions are the same"),
-        ("spearman_correlation", (2, 2), (1, 2), "undefined where all answers are the same"),
-        ("word_level_jaccard", ("a", ""), ("a", " "), "two empty texts is undefined: predict a word for 1"),
+        ("spearman_correlation", (2, 2), (1, 2), "undefined"),
+        ("word_level_jaccard", ("a", ""), ("a", " "), "predict a word for 1"),
     ],
 )
 def test_what_cannot_be_scored(name, truth, predictions, message):
@@ -335,45 +311,16 @@ def test_a_metric_of_ones_own_in_the_current_folder(tmp_path, monkeypatch):
     assert metric.score(_column(0), _column(-1)) == 0.95
     assert pickle.loads(pickle.dumps(metric)).score(_column(0), _column(-1)) == 0.95
     for name, direction, message in [
-        (
-            "fortune.mine",
-            None,
-            r"^the metric 'fortune\.mine' needs higher_is_better, true or false, because it is a func",
-        ),
-        (
-            "fortune.q95",
-            True,
-            r"^higher_is_better and takes go with a function of your own; 'fortune\.q95' knows its own",
-        ),
-        ("fortune.min", True, r"^metric: fortune\.min cannot be imported: module 'fortune' has no attribute 'min'$"),
-        ("fortune:mine", True, r"^unknown metric 'fortune:mine'; known are .*, and your own as fortune\.mine$"),
-        ("pinball_0.2", None, r"^unknown metric 'pinball_0\.2'; did you mean 'pinball_0\."),
-        ("fortune.limit", True, r"^the metric 'fortune\.limit' is not a function, but 3$"),
-        (
-            "fortunes.mine",
-            True,
-            r"^metric: fortunes\.mine cannot be imported: No module named 'fortunes'$",
-        ),
-        (
-            "torn.mine",
-            True,
-            r"^metric: torn\.mine cannot be imported: No module named 'no_such_package'$",
-        ),
+        ("fortune.mine", None, "needs higher_is_better"),
+        ("fortune.q95", True, r"'fortune\.q95' knows its own"),
+        ("fortune.min", True, "cannot be imported"),
+        ("fortune:mine", True, r"unknown metric .* your own as my_module\.my_metric"),
+        ("pinball_0.2", None, r"did you mean 'pinball_0\."),
+        ("fortune.limit", True, "is not a function, but 3"),
+        ("torn.mine", True, "No module named 'no_such_package'"),
     ]:
         with pytest.raises(ValueError, match=message):
             find_metric(name, direction)
-
-
-def test_the_digest_of_ones_own_metric_is_the_same_in_each_process():
-    """What is reused, or goes on after an interruption, compares it."""
-    code = (
-        "from trl_mle.competitions.content import _described as described\n"
-        "from trl_mle.competitions.metrics import find_metric, pinball\n"
-        "print(described((pinball(0.95), find_metric('sklearn.metrics.hamming_loss', False))))"
-    )
-    first, second = (subprocess.check_output([sys.executable, "-c", code]) for _ in range(2))
-    assert first == second
-    assert _described(pinball(0.95)) != _described(pinball(0.9))
 
 
 def test_the_docs_have_every_metric():

@@ -243,7 +243,7 @@ def test_answers_of_which_a_part_cannot_be_graded(tmp_path):
     with pytest.raises(
         CompetitionError,
         match=r"^the (validation|held-out) rows of 'x', \d of 9 with holdout 0.5, cannot be graded: the metric is undefined "
-        r"where the answers are not both 0 and 1; set holdout: 0$",
+        r"unless the answers are both 0 and 1; set holdout: 0$",
     ):
         comp.grade(comp.answers)
     assert replace(comp, holdout=0.0).grade(comp.answers).value == 1

@@ -1,79 +1,69 @@
 """
 Runs in a process of its own, which has MLE-bench: answers questions about its competitions, and grades submissions with its
-code. Writes a line of JSON to stdout when it is ready, and one for each line that it reads from stdin. It imports nothing of
-`trl_mle`.
+code. It reads a line of JSON from stdin for each question and writes one to stdout. It imports nothing of `trl_mle`.
 """
 
 import contextlib
-import copy
 import functools
 import json
 import math
 import os
+import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
-
-import pandas as pd
-from mlebench.grade_helpers import InvalidSubmissionError
-from mlebench.registry import registry as default_registry
-from mlebench.utils import load_answers, read_csv
 
 
 @functools.lru_cache(64)
 def competition(data_dir: str, name: str) -> Any:
-    return default_registry.set_data_dir(Path(data_dir)).get_competition(name)
+    from mlebench.registry import registry  # here, so that what fails is an answer
+
+    return registry.set_data_dir(Path(data_dir)).get_competition(name)
 
 
 def describe(data_dir: str, name: str) -> dict[str, Any]:
     """The facts about a competition."""
-    found = competition(data_dir, name)
-    leaderboard = pd.read_csv(found.leaderboard)
+    import pandas as pd
+
+    comp = competition(data_dir, name)
+    leaderboard = pd.read_csv(comp.leaderboard)
     if "score" not in leaderboard:
-        raise ValueError(
-            f"{found.leaderboard} has no column 'score'; if it is a Git LFS pointer, get the file with: git lfs pull"
-        )
+        raise ValueError(f"{comp.leaderboard} has no column 'score'; if it is a Git LFS pointer: git lfs pull")
     return {
-        "metric": found.grader.name,
-        "higher_is_better": not found.grader.is_lower_better(leaderboard),
-        "public_dir": str(found.public_dir),
-        "sample_submission": str(found.sample_submission),
-        "answers": str(found.answers),
+        "metric": comp.grader.name,
+        "higher_is_better": not comp.grader.is_lower_better(leaderboard),
+        "public_dir": str(comp.public_dir),
+        "sample_submission": str(comp.sample_submission),
+        "answers": str(comp.answers),
     }
 
 
-@functools.lru_cache(4)
-def read_answers(path: Path) -> Any:
-    return load_answers(path)
+def score_of(comp: Any, submission: Path) -> float:
+    from mlebench.utils import load_answers, read_csv
 
-
-def score_of(found: Any, submission: Path) -> float:
-    answers = copy.deepcopy(read_answers(found.answers))  # graders may change them
-    return float(found.grader.grade_fn(read_csv(submission), answers))
+    return float(comp.grader.grade_fn(read_csv(submission), load_answers(comp.answers)))
 
 
 @functools.lru_cache(64)
 def control(data_dir: str, name: str) -> dict[str, Any]:
     """Whether the grader scores a submission that is known to be valid, and how long that takes."""
-    found = competition(data_dir, name)
-    began, works = time.monotonic(), False
-    for known in (found.sample_submission, found.gold_submission):
+    comp = competition(data_dir, name)
+    began = time.monotonic()
+    for submission in (comp.sample_submission, comp.gold_submission):
         with contextlib.suppress(Exception):  # of whatever kind, it is no control
-            score_of(found, known)
-            works = True
-            break
-    return {"works": works, "seconds": time.monotonic() - began}
+            score_of(comp, submission)
+            return {"works": True, "seconds": time.monotonic() - began}
+    return {"works": False, "seconds": 0.0}
 
 
 def grade(data_dir: str, name: str, submission: str) -> dict[str, Any]:
     """The score, why the submission is invalid, or why it could not be graded."""
-    found = competition(data_dir, name)
+    from mlebench.grade_helpers import InvalidSubmissionError
+
     try:
-        score = score_of(found, Path(submission))
+        score = score_of(competition(data_dir, name), Path(submission))
     except InvalidSubmissionError as error:
         return {"invalid": str(error)}
     except Exception as error:
@@ -86,26 +76,18 @@ def grade(data_dir: str, name: str, submission: str) -> dict[str, Any]:
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # graders may print
-    questions: SimpleQueue[dict[str, Any]] = SimpleQueue()
-
-    def read() -> None:
-        for line in sys.stdin:
-            questions.put(json.loads(line))
-        os._exit(0)  # the other process ended, perhaps while a submission is graded
-
-    threading.Thread(target=read, daemon=True).start()
-    with contextlib.suppress(OSError):  # Linux: where memory ends, this process does, and not the training
+    with contextlib.suppress(OSError):  # where memory ends, this process does, and not the training
         Path("/proc/self/oom_score_adj").write_text("1000")
     known: dict[str, Callable[..., dict[str, Any]]] = {"describe": describe, "control": control, "grade": grade}
-    answer: dict[str, Any] = {}  # ready
-    while True:
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-        question = questions.get()
+    for line in sys.stdin:
+        question = json.loads(line)
+        signal.setitimer(signal.ITIMER_REAL, question.pop("limit_s"))  # ends this process
         try:
             answer = known[question.pop("ask")](**question)
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}"}
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 if __name__ == "__main__":

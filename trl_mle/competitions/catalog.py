@@ -1,7 +1,7 @@
 """The paper's 12 MLE-bench competitions, and loading of prepared folders."""
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +18,7 @@ CONFIG = "competition.yaml"  # a layout as a file
 class Layout:
     """
     The facts that a prepared folder does not contain: its files, its columns, and when a submission is invalid. Those
-    without a comment are the arguments of [`Competition`] with that name.
+    without a comment are the arguments of [`Competition`] with that name. Raises a `TypeError` that names what does not fit.
     """
 
     metric: str  # as in `find_metric`
@@ -34,6 +34,22 @@ class Layout:
     text_columns: tuple[str, ...] = ()
     higher_is_better: bool | None = None  # only for a function of your own, like `takes`
     takes: str | None = None  # a value of `Takes`
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type == tuple[str, ...]:
+                fits, wanted = (
+                    isinstance(value, tuple) and all(isinstance(item, str) for item in value),
+                    "a list of str",
+                )
+            else:
+                fits, wanted = isinstance(value, field.type), getattr(field.type, "__name__", str(field.type))  # type: ignore[arg-type]
+            if not fits:
+                raise TypeError(f"{field.name!r} must be {wanted}, not {value!r}")
+        for name, file in (("answers", self.answers), ("sample_submission", self.sample_submission)):
+            if Path(file).is_absolute() or ".." in Path(file).parts:
+                raise TypeError(f"{name!r} must be a file in the competition's own folder, not {file!r}")
 
 
 MLEBENCH_COMPETITIONS = {
@@ -52,23 +68,22 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
         columns = list(pd.read_csv(sample, nrows=0).columns)
     except ValueError as error:  # pandas' errors, and text that is not UTF-8
         raise CompetitionError(f"{competition_id!r}: {sample} is not a csv file: {error}") from error
-    target_columns = layout.target_columns or tuple(name for name in columns if name != layout.id_column)
-    missing = [name for name in (layout.id_column, *target_columns) if name not in columns]
-    if missing:
-        raise CompetitionError(f"{competition_id!r}: {sample} lacks the columns {', '.join(map(repr, missing))}")
-    if layout.id_column in target_columns or len(set(target_columns)) < len(target_columns):
-        raise CompetitionError(f"{competition_id!r}: target_columns must be different columns, and not the id column")
-    if layout.group_column is not None and (train := public / "train.csv").is_file():
-        with train.open(encoding="utf-8-sig", errors="replace") as file:
-            if layout.group_column not in next(csv.reader(file), ()):
-                raise CompetitionError(f"{competition_id!r}: {train} lacks the group_column {layout.group_column!r}")
-    if unknown := [name for name in layout.text_columns if name not in target_columns]:
-        raise CompetitionError(f"{competition_id!r}: text_columns must be target columns, not {unknown[0]!r}")
     try:
         metric = find_metric(layout.metric, layout.higher_is_better, layout.takes)
     except ValueError as error:
         raise CompetitionError(f"{competition_id!r}: {error}") from error
-    shared = vars(layout) | {"sample_submission": sample, "answers": answers, "target_columns": target_columns}
+    targets = layout.target_columns or tuple(name for name in columns if name != layout.id_column)
+    if missing := [name for name in (layout.id_column, *targets) if name not in columns]:
+        raise CompetitionError(f"{competition_id!r}: {sample} lacks the columns {', '.join(map(repr, missing))}")
+    if layout.id_column in targets or len(set(targets)) < len(targets) or not set(layout.text_columns) <= set(targets):
+        raise CompetitionError(
+            f"{competition_id!r}: target_columns must be different columns, not the id column, and text_columns among them"
+        )
+    if layout.group_column is not None and (train := public / "train.csv").is_file():
+        with train.open(encoding="utf-8-sig", errors="replace") as file:
+            if layout.group_column not in next(csv.reader(file), ()):
+                raise CompetitionError(f"{competition_id!r}: {train} lacks the group_column {layout.group_column!r}")
+    shared = vars(layout) | {"sample_submission": sample, "answers": answers, "target_columns": targets}
     del shared["higher_is_better"], shared["takes"]  # of the metric
     custom_metric = None if layout.metric in METRICS else metric
     return Competition(competition_id, public_dir=public, custom_metric=custom_metric, **shared)

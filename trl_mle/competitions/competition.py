@@ -1,7 +1,8 @@
 """A competition as a prepared folder in MLE-bench's layout: public files and hidden answers."""
 
-import codecs
+import csv
 import io
+import itertools
 import math
 import os
 import re
@@ -21,12 +22,8 @@ from trl_mle.competitions.split import held_out_rows
 # Far more than any submission needs. Predictions written as one row would be a header with many equal names, which
 # pandas takes minutes to deduplicate.
 MAX_COLUMNS = 2000
-# Parts of a CSV file as pandas reads it: quotes count at the beginning of a field only
-_BLANK = re.compile(rb"(?:[ \t]*+[\r\n])*+")  # lines
-_FIELD = re.compile(rb'(?:"[^"]*+(?:""[^"]*+)*+"?)?[^,\r\n]*')
-
-# pandas 3.1 always does, and warns about the option that makes older ones do so.
-_READS_FLOATS_EXACTLY = tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1)
+# pandas 3.1 always reads floats exactly, and warns about the option that makes older ones do so
+_EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 class CompetitionError(ValueError):
@@ -206,10 +203,8 @@ class Competition:
             return invalid(f"the submission is not a csv file: {error}")
         except ValueError as error:  # errors found below, in the metrics, and by pandas
             return invalid(str(error))
-        except OverflowError:
-            return invalid("the submission holds a number that is too large for a float")
-        except MemoryError:
-            return invalid("the submission is too large")
+        except (OverflowError, MemoryError):
+            return invalid("the submission holds a number that is too large for a float, or is too large itself")
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
         """Predictions of a valid submission, shape (rows of the answers, targets), with the ids as index."""
@@ -292,10 +287,10 @@ class Competition:
         return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
 
     def _score_part(self, answers: pd.DataFrame, predictions: pd.DataFrame, undefined: float | None) -> float:
-        """The score on a part of the rows, for predictions that are valid on all rows."""
+        """The score on a part of the rows, for predictions that are valid on all rows, but may be constant on these."""
         try:
             return self._score(answers, predictions)
-        except ValueError:  # they may be constant there, so that the correlation is undefined
+        except ValueError:
             if undefined is None:
                 raise
             return undefined
@@ -306,13 +301,13 @@ class Competition:
                 value = METRICS[self.metric].score(answers, predictions)
             else:
                 try:
-                    found = self.custom_metric.score(answers.copy(), predictions.copy())  # it may change them
+                    result = self.custom_metric.score(answers.copy(), predictions.copy())  # it may change them
                 except Exception as error:  # it is the user's metric, which worked on the answers
                     raise ValueError(f"{self.metric} fails with {type(error).__name__}: {error}") from error
                 try:
-                    value = float(found)
+                    value = float(result)
                 except (TypeError, ValueError) as error:
-                    text = " ".join(repr(found).split())
+                    text = " ".join(repr(result).split())
                     raise ValueError(f"{self.metric} returns {text:.80}, which is not a number") from error
         if self.row_sum_decimals is not None:
             check_row_sums(predictions, predictions.sum(axis=1).round(self.row_sum_decimals).to_numpy() == 1)
@@ -387,8 +382,8 @@ def user_cache_dir() -> Path:
 
 
 def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
-    # Before parsing: the grader runs in the training process, whose time and memory a program must not choose. Quoted
-    # text may contain commas and line ends, and other columns are allowed.
+    # The grader runs in the training process, whose time and memory a program must not choose. Quoted text may contain
+    # commas and line ends, and other columns are allowed
     rows, columns = answers.shape
     lines = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
     for what, count, most in (
@@ -400,36 +395,26 @@ def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
             raise ValueError(f"the submission has {count} {what}, but {rows} rows were expected")
     if lines > content.count(b"\n"):  # after a line that ends with a bare carriage return, pandas loses commas
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    check_width(content)
+    _check_width(content)
     return _read_csv(io.BytesIO(content), _text_columns(answers))
 
 
-def check_width(submission: bytes) -> None:
-    """Raises `ValueError` if pandas would need minutes for the names of its columns."""
-    if _columns(submission) > MAX_COLUMNS:
+def _check_width(content: bytes) -> None:
+    """The header and the first row, as pandas reads them: other rows have no more columns."""
+    records = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline=""))
+    filled = (record for record in records if len(record) > 1 or "".join(record).strip(" \t"))
+    try:
+        width = max(map(len, itertools.islice(filled, 2)), default=0)
+    except csv.Error as error:
+        raise ValueError(f"the submission is not a csv file: {error}") from error
+    if width > MAX_COLUMNS:
         raise ValueError(f"the submission has a line of more than {MAX_COLUMNS} columns; write one row for each id")
-
-
-def _columns(content: bytes) -> int:
-    """The larger number of columns of the first two records, up to one too many, as pandas reads them. Others have no more."""
-    most, place = 0, len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
-    for _ in range(2):
-        place, columns = _BLANK.match(content, place).end(), 0  # type: ignore[union-attr]
-        while columns <= MAX_COLUMNS:
-            place, columns = _FIELD.match(content, place).end(), columns + 1  # type: ignore[union-attr]
-            if content[place : place + 1] != b",":
-                break
-            place += 1
-        most = max(most, columns)
-    return most
 
 
 def _read_csv(source: Path | io.BytesIO, texts: Iterable[str] = (), nrows: int | None = None) -> pd.DataFrame:
     dtype = dict.fromkeys(texts, str)  # where all cells look like numbers, pandas would make 1 of 01
-    # low_memory would infer types per chunk, so that one column could have several.
-    if _READS_FLOATS_EXACTLY:
-        return pd.read_csv(source, dtype=dtype, low_memory=False, nrows=nrows)
-    return pd.read_csv(source, dtype=dtype, low_memory=False, nrows=nrows, float_precision="round_trip")
+    # low_memory would infer types per chunk, so that one column could have several
+    return pd.read_csv(source, dtype=dtype, low_memory=False, nrows=nrows, **_EXACT)  # type: ignore[call-overload]
 
 
 def invalid(error: str) -> Score:

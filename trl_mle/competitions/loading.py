@@ -1,7 +1,7 @@
 """Loads competitions by id: local ones, MLE-bench's, their mirrors, generated tasks, and the user's own folders."""
 
 import os
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,8 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         return load_task(competition_id)
     if competition_id.startswith(HUB_PREFIX):
         folder = download(competition_id)
-        if (
-            str(_read_config(folder / CONFIG).get("metric")) not in METRICS
-        ):  # who wrote it must not choose what is imported
-            raise CompetitionError(
+        if str(_read_config(folder / CONFIG).get("metric")) not in METRICS:
+            raise CompetitionError(  # who wrote it must not choose what is imported
                 f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download the folder "
                 f"(hf download --local-dir) and name that"
             )
@@ -100,20 +98,27 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[competition_id], prepared)
     if _is_path(competition_id):
         folder = Path(competition_id).expanduser().absolute()
-        if not folder.is_dir():
-            beside = _folders_beside(competition_id)
-            hint = did_you_mean(Path(competition_id).name, beside, beside) or "trl-mle new makes one from a table"
-            raise CompetitionError(f"there is no folder {competition_id!r}; {hint}")
-        return _load_folder(competition_id, folder)
-    if bench_folder(competition_id) is not None and not (in_data_dir / CONFIG).is_file():
+        if folder.is_dir():
+            return _load_folder(competition_id, folder)
+    elif bench_folder(competition_id) is not None and not (in_data_dir / CONFIG).is_file():
         return load_bench(competition_id, _prepared(competition_id, in_data_dir).parents[1])
-    if (in_data_dir / CONFIG).is_file() or (in_data_dir / "prepared").is_dir():
+    elif (in_data_dir / CONFIG).is_file() or (in_data_dir / "prepared").is_dir():
         return _load_folder(competition_id, in_data_dir)
-    known, beside = list_competitions(), _folders_beside(competition_id)
-    hint = did_you_mean(competition_id, [*known, *beside], beside) or (
-        f"trl-mle competitions lists them, such as {known[0]}; a folder begins with ./"
+    # A mistyped name or path
+    parent = Path(competition_id).parent
+    beside = {folder.name: os.path.join(parent, folder.name) for folder in folders_in(parent.expanduser())}
+    if _is_path(competition_id):
+        hint = did_you_mean(Path(competition_id).name, beside, beside) or "trl-mle new makes one from a table"
+        raise CompetitionError(f"there is no folder {competition_id!r}; {hint}")
+    hint = did_you_mean(competition_id, [*list_competitions(), *beside], beside) or (
+        f"trl-mle competitions lists them, such as {list_competitions()[0]}; a folder begins with ./"
     )
     raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """The competitions' folders in a folder."""
+    return sorted(config.parent for config in folder.glob(f"*/{CONFIG}"))
 
 
 def id_of(competition_id: str, data_dir: Path | str | None = None) -> str:
@@ -144,13 +149,6 @@ def _in_data_dir(competition_id: str, data_dir: Path | str | None) -> Path:
     return Path(data_dir).expanduser().absolute() / competition_id
 
 
-def _folders_beside(competition_id: str) -> dict[str, str]:
-    """The competitions in the folder where this one was looked for: names and paths, such as `./houses`."""
-    folder = Path(competition_id).parent
-    found = sorted(config.parent.name for config in folder.expanduser().glob(f"*/{CONFIG}"))
-    return {name: os.path.join(folder, name) for name in found}
-
-
 def _prepared(competition_id: str, folder: Path) -> Path:
     prepared = folder / "prepared"
     if not ((prepared / "public").is_dir() and (prepared / "private").is_dir()):
@@ -164,22 +162,25 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     config = folder / CONFIG
     if not config.is_file():
         raise CompetitionError(
-            f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, that says at least "
-            "'metric: roc_auc' and 'id_column: id', each on a line of its own and with its own values; if it is one of "
-            "MLE-bench's, install mlebench instead, whose code then grades it"
+            f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, with lines such as "
+            "'metric: roc_auc' and 'id_column: id'; for one of MLE-bench's, install mlebench instead"
         )
     content = _read_config(config)
     default = _default_id(competition_id)
     name = content.pop("id", default)
     if not (isinstance(name, str) and path_slug(name)):
-        do = "give it a letter from a to z, or a digit" if isinstance(name, str) else "put it in quotes"
-        raise CompetitionError(f"{config}: 'id' must be a name, not {name!r}: {do}")
+        raise CompetitionError(f"{config}: 'id' must be a name with a letter from a to z or a digit, not {name!r}")
     if name != default and name.startswith((PREFIX, TASK_PREFIX, HUB_PREFIX)):
         raise CompetitionError(
-            f"{config}: 'id' must not begin with {name.partition(':')[0]}:, which names other competitions"
+            f"{config}: 'id' must not begin with {name.partition(':')[0]}:, as other competitions do"
         )
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
-    return competition_from_folder(name, _layout(content, config), prepared)
+    facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
+    try:
+        layout = Layout(**facts)
+    except TypeError as error:  # an unknown or a missing key, or a value that does not fit
+        raise CompetitionError(f"{config}: {str(error).removeprefix('Layout.__init__() ')}") from error
+    return competition_from_folder(name, layout, prepared)
 
 
 def _read_config(config: Path) -> dict[Any, Any]:
@@ -187,32 +188,3 @@ def _read_config(config: Path) -> dict[Any, Any]:
         return read_mapping(config, config, "metric: roc_auc", NoAliases)
     except ValueError as error:
         raise CompetitionError(str(error)) from error
-
-
-def _layout(content: dict[Any, Any], config: Path) -> Layout:
-    known = {field.name: field for field in fields(Layout)}
-    for key, value in content.items():
-        if key not in known:
-            hint = did_you_mean(str(key), known) or f"known are id, {', '.join(known)}"
-            raise CompetitionError(f"{config}: unknown key {key!r}; {hint}")
-        kind = known[key].type
-        if kind == tuple[str, ...]:
-            fits, wanted = isinstance(value, list) and all(isinstance(item, str) for item in value), "a list of str"
-        elif key == "row_sum_decimals":  # truth values are int, too
-            fits, wanted = value is None or (type(value) is int and 0 <= value <= 15), "a whole number from 0 to 15"
-        else:
-            fits, wanted = isinstance(value, kind), getattr(kind, "__name__", str(kind))  # type: ignore[arg-type]
-        if not fits:
-            raise CompetitionError(f"{config}: {key!r} must be {wanted}, not {value!r}")
-    for key in ("answers", "sample_submission"):
-        path = Path(content.get(key, ""))
-        if path.is_absolute() or ".." in path.parts:
-            raise CompetitionError(
-                f"{config}: {key!r} must be a file in the competition's own folder, not {str(path)!r}"
-            )
-    needed = [name for name, field in known.items() if field.default is MISSING and name not in content]
-    if needed:
-        raise CompetitionError(f"{config} lacks {' and '.join(map(repr, needed))}")
-    for key in content.keys() & {"target_columns", "text_columns"}:
-        content[key] = tuple(content[key])
-    return Layout(**content)

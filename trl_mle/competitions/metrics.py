@@ -1,12 +1,12 @@
 """
-The metrics. Each takes answers and predictions as tables with the same rows and columns, of floats, or of texts if the
-answers are texts. It rejects predictions that it cannot score with a `ValueError` that explains why.
+The metrics: scikit-learn's where it has one that neither warns about odd predictions nor grows with the number of labels.
+Each takes answers and predictions as tables with the same rows and columns, of floats, or of texts if the answers are texts,
+and raises a `ValueError` that explains why it cannot score predictions.
 """
 
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from importlib import import_module
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -28,46 +28,25 @@ class Takes(StrEnum):
     NUMBERS = "numbers"
 
 
-ScoreOfTables = Callable[[pd.DataFrame, pd.DataFrame], float]
-Guess = Callable[[pd.Series], Any]
+Score = Callable[[pd.DataFrame, pd.DataFrame], float]
 Average = Literal["mean", "rank", "vote"]
 
 
-def _mode(answers: pd.Series) -> Any:
-    return answers.mode()[0]
-
-
-# The best constant and the way to average, where an entry says nothing else
-_DEFAULTS: dict[Takes, tuple[Guess, Average]] = {
-    Takes.PROBABILITIES: (pd.Series.mean, "mean"),  # each label's share
-    Takes.SCORES: (pd.Series.mean, "rank"),
-    Takes.ZEROS_AND_ONES: (_mode, "vote"),
-    Takes.LABELS: (_mode, "vote"),
-    Takes.TEXTS: (_mode, "vote"),
-    Takes.NUMBERS: (pd.Series.mean, "mean"),
-}
-
-
 class Metric(NamedTuple):
-    """
-    The facts about a metric, for graders, prompts and `trl-mle new`. `score` is a function of the answers and the predictions;
-    it raises a `ValueError` that explains why it cannot score predictions.
-    """
+    """The facts about a metric, for graders, prompts and `trl-mle new`. `score` is a function of the answers and predictions."""
 
-    score: ScoreOfTables
+    score: Score
     higher_is_better: bool
-    takes: Takes = Takes.NUMBERS  # what it compares
+    takes: Takes = Takes.NUMBERS
     best: float | None = None  # the best possible score, if known
-    # What makes predictions invalid, as a sentence for prompts, whatever the competition's description says: Kaggle's own
-    # grader may have been more patient. Labels have a rule of their own, see `rule_for`
-    rule: str = ""
+    rule: str = ""  # what makes predictions invalid, as a sentence for prompts; labels have a rule of their own
     # Its value on a part of the rows where it is undefined for predictions that it can score on all, see `Competition.grade`
     undefined: float | None = None
-    # The best constant for a column of answers, or several values in turn if predictions must not be constant. Defaults to the
-    # most frequent label, or to the mean
-    guess: Guess | None = None
-    # How predictions of several programs are averaged. Defaults to the vote for labels, to ranks for scores, else to the mean
-    average: Average | None = None
+    # The best constant for a column of answers, or several values in turn. By default the most frequent label, or the mean
+    guess: Callable[[pd.Series], Any] | None = None
+    average: Average | None = (
+        None  # of several predictions: by default votes for labels, ranks for scores, else the mean
+    )
 
     def gain(self, score: float) -> float:
         """The score with its sign flipped where lower is better, so that larger is better."""
@@ -82,12 +61,18 @@ class Metric(NamedTuple):
 
     def constant_guess(self, answers: pd.Series) -> list[Any]:
         """The best constant for a column of answers, or the values to be repeated in turn."""
-        return np.atleast_1d((self.guess or _DEFAULTS[self.takes][0])(answers)).tolist()
+        if self.guess is not None:
+            guess = self.guess(answers)
+        else:
+            has_mean = self.takes in (Takes.PROBABILITIES, Takes.SCORES, Takes.NUMBERS)
+            guess = answers.mean() if has_mean else answers.mode()[0]
+        return np.atleast_1d(guess).tolist()
 
     @property
     def averaged_by(self) -> Average:
         """How predictions of several programs are averaged."""
-        return self.average or _DEFAULTS[self.takes][1]
+        of_numbers: dict[Takes, Average] = {Takes.PROBABILITIES: "mean", Takes.SCORES: "rank", Takes.NUMBERS: "mean"}
+        return self.average or of_numbers.get(self.takes, "vote")
 
 
 def gain(score: float, higher_is_better: bool) -> float:
@@ -95,214 +80,33 @@ def gain(score: float, higher_is_better: bool) -> float:
     return score if higher_is_better else -score
 
 
-# Scores of tables, from scores of arrays
+# What answers and predictions must be, for some metrics, and how to tell
+_ANSWERS: dict[str, Callable[[np.ndarray], Any]] = {
+    "both 0 and 1": lambda truth: set(truth) == {0, 1},
+    "never 0": np.all,
+    "not all the same": lambda truth: truth.min() != truth.max(),
+}
+_PREDICTIONS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "lie in [0, 1]": lambda numbers: (numbers >= 0) & (numbers <= 1),
+    "be 0 or 1": lambda numbers: numbers.isin([0, 1]),
+    "be greater than -1": lambda numbers: numbers > -1,
+    # Beyond that, a float is a measurement, not a label
+    "be a whole number of at most 64 bits": lambda numbers: (numbers % 1 == 0) & (numbers.abs() <= 2**63),
+}
 
 
-def _imported(module: str, name: str, *arrays: np.ndarray, **options: Any) -> Any:
-    """Calls a function, which is imported first: scikit-learn takes a second, and most commands score nothing."""
-    return getattr(import_module(module), name)(*arrays, **options)
+def _check_answers(truth: np.ndarray, needed: str) -> None:
+    if not _ANSWERS[needed](truth):
+        raise ValueError(f"the metric is undefined unless the answers are {needed}")
 
 
-average_precision_score = partial(_imported, "sklearn.metrics", "average_precision_score")
-mean_absolute_error = partial(_imported, "sklearn.metrics", "mean_absolute_error")
-mean_absolute_percentage_error = partial(_imported, "sklearn.metrics", "mean_absolute_percentage_error")
-mean_pinball_loss = partial(_imported, "sklearn.metrics", "mean_pinball_loss")
-median_absolute_error = partial(_imported, "sklearn.metrics", "median_absolute_error")
-r2_score = partial(_imported, "sklearn.metrics", "r2_score")
-rankdata = partial(_imported, "scipy.stats", "rankdata")
-roc_auc_score = partial(_imported, "sklearn.metrics", "roc_auc_score")
-root_mean_squared_error = partial(_imported, "sklearn.metrics", "root_mean_squared_error")
-
-
-def _of_one_column(
-    score: Callable[[np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame
-) -> float:
-    return float(score(_only_column(y_true), _only_column(y_pred)))
-
-
-def _columnwise(score: Callable[[np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    return float(np.mean([score(y_true[name].to_numpy(), y_pred[name].to_numpy()) for name in y_true.columns]))
-
-
-def _of_labels(
-    score: Callable[[np.ndarray, np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame
-) -> float:
-    """
-    From a score of three counts for each label: how often it was right, is the answer, and was predicted. scikit-learn's
-    functions warn about predictions with many distinct labels, and the one for `mcc` makes a matrix of label by label.
-    """
-    truth, labels, count = _codes(y_true, y_pred)
-    return float(score(*(np.bincount(codes, minlength=count) for codes in (truth[truth == labels], truth, labels))))
-
-
-def _codes(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, int]:
-    """Answers and predictions as ranks among the labels present in either, and the number of these."""
-    _check_whole_numbers(y_pred)
-    truth, labels = _only_column(y_true), _only_column(y_pred)
-    known, codes = np.unique(np.concatenate([truth, labels]), return_inverse=True)
-    return codes[: len(truth)], codes[len(truth) :], len(known)
-
-
-# Probabilities and scores
-
-
-def log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Multi-class log loss of class probabilities against one-hot answers."""
-    truth, probabilities = y_true.to_numpy(), y_pred.to_numpy()
-    _check_unit_interval(y_pred)
-    sums = probabilities.sum(axis=1)
-    check_row_sums(y_pred, np.isclose(sums, 1, atol=1e-6))
-    # scikit-learn's `log_loss` clips alike, but warns about sums that the tolerance above lets pass.
-    eps = np.finfo(float).eps
-    return float(-(truth * np.log(probabilities.clip(eps, 1 - eps))).sum(axis=1).mean())
-
-
-def _binary_log_loss(truth: np.ndarray, probabilities: np.ndarray) -> float:
-    """Log loss of the probability of 1."""
-    _check_both_classes(truth)
-    eps = np.finfo(float).eps
-    return -np.log(np.where(truth == 1, probabilities, 1 - probabilities).clip(eps, 1 - eps)).mean()
-
-
-def top_k_accuracy(k: int) -> Metric:
-    """The share of rows whose label is among the `k` likeliest, of which there must be more; the later of a tie counts first."""
-    return Metric(partial(_top_k_accuracy, k), higher_is_better=True, takes=Takes.PROBABILITIES, best=1.0)
-
-
-def _top_k_accuracy(k: int, y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    if y_true.shape[1] <= k:
-        raise ValueError(f"with {y_true.shape[1]} labels, each is among the {k} likeliest")
-    # scikit-learn's `top_k_accuracy_score` is the same, but warns about many distinct labels
-    likeliest = y_pred.to_numpy().argsort(axis=1, kind="stable")[:, -k:]
-    return float(np.take_along_axis(y_true.to_numpy(), likeliest, axis=1).sum(axis=1).mean())
-
-
-def roc_auc(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Area under the ROC curve of the one column, of scores in [0, 1]."""
-    return _of_unit_interval(_area, y_true, y_pred)
-
-
-def _of_unit_interval(
-    score: Callable[[np.ndarray, np.ndarray], float], y_true: pd.DataFrame, y_pred: pd.DataFrame
-) -> float:
-    _check_unit_interval(y_pred)
-    return _of_one_column(score, y_true, y_pred)
-
-
-def _of_both_classes(score: Callable[[np.ndarray, np.ndarray], float], truth: np.ndarray, scores: np.ndarray) -> float:
-    _check_both_classes(truth)
-    return score(truth, scores)
-
-
-_area = partial(_of_both_classes, roc_auc_score)
-
-
-# Labels and texts
-
-
-def _f1(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """For each label."""
-    return 2 * hits / (true + predicted)
-
-
-def _binary_f1(truth: np.ndarray, labels: np.ndarray) -> float:
-    """The F1 of the label 1."""
-    if wrong := set(np.unique(labels)) - {0, 1}:
-        raise ValueError(f"every prediction must be 0 or 1, but some are {min(wrong):.15g}")
-    _check_both_classes(truth)
-    return 2 * (truth * labels).sum() / (truth.sum() + labels.sum())
-
-
-def _mcc(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> float:
-    """Matthews' correlation coefficient; 0 for constant predictions."""
-    rows = true.sum()
-    deviations = np.sqrt(rows**2 - true @ true), np.sqrt(rows**2 - predicted @ predicted)
-    if not deviations[0]:
-        raise ValueError("the correlation is undefined where all answers are the same")
-    return (hits.sum() * rows - true @ predicted) / np.prod(deviations) if deviations[1] else 0.0
-
-
-def quadratic_weighted_kappa(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """
-    Cohen's kappa with quadratic weights: 1 - E[(a - b)²] / E[(a - b')²], where a and b are the ranks of a row's two
-    labels among the labels present in either column, and b' that of another row.
-    """
-    a, b, count = _codes(y_true, y_pred)
-    if count == 1:
-        raise ValueError("kappa is undefined where all answers and predictions are the same")
-    return float(1 - ((a - b) ** 2).mean() / (a.var() + b.var() + (a.mean() - b.mean()) ** 2))
-
-
-def word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Mean over the rows of |A ∩ B| / |A ∪ B|, where A and B are the sets of the two texts' words in lower case."""
-    similarities = []
-    for row, (truth, text) in enumerate(zip(_only_column(y_true), _only_column(y_pred), strict=True)):
-        a, b = set(truth.lower().split()), set(text.lower().split())
-        if not a | b:
-            raise ValueError(
-                f"the similarity of two empty texts is undefined: predict a word for {y_pred.index[row]!r}"
-            )
-        similarities.append(len(a & b) / len(a | b))
-    return float(np.mean(similarities))
-
-
-# Numbers
-
-
-def _rmsle(truth: np.ndarray, values: np.ndarray) -> float:
-    """Root mean squared error of log(1 + x)."""
-    if values.min() <= -1:
-        raise ValueError(f"every prediction must be greater than -1 (log(1 + x)), but some are {values.min():.15g}")
-    return root_mean_squared_error(np.log1p(truth), np.log1p(values))
-
-
-def _mape(truth: np.ndarray, values: np.ndarray) -> float:
-    if not truth.all():
-        raise ValueError("the error in per cent is undefined where an answer is 0")
-    return mean_absolute_percentage_error(truth, values)
-
-
-def _smape(truth: np.ndarray, values: np.ndarray) -> float:
-    """Mean of |a - b| / ((|a| + |b|) / 2), from 0 to 2; 0 where both are 0."""
-    errors, sizes = np.abs(truth - values), np.abs(truth) / 2 + np.abs(values) / 2
-    return np.divide(errors, sizes, out=np.zeros(len(truth)), where=sizes > 0).mean()
-
-
-def _r2(truth: np.ndarray, values: np.ndarray) -> float:
-    if truth.min() == truth.max():
-        raise ValueError("R² is undefined where all answers are the same")
-    return r2_score(truth, values)
-
-
-def _correlation(truth: np.ndarray, values: np.ndarray) -> float:
-    return np.clip(_direction(truth, "answers") @ _direction(values, "predictions"), -1, 1)
-
-
-def _direction(values: np.ndarray, what: str) -> np.ndarray:
-    """The deviations from the mean as a vector of length 1."""
-    if values.min() == values.max():
-        raise ValueError(f"the correlation is undefined where all {what} are the same")
-    deviations = values / np.abs(values).max()  # so that sums and squares of huge values do not overflow
-    deviations -= deviations.mean()
-    return deviations / np.linalg.norm(deviations)
-
-
-def pinball(quantile: float) -> Metric:
-    """The pinball loss of a quantile: its expectation is least if predictions exceed the answers with this probability."""
-    return Metric(
-        partial(_of_one_column, partial(mean_pinball_loss, alpha=quantile)),
-        higher_is_better=False,
-        best=0.0,
-        guess=partial(pd.Series.quantile, q=quantile),
-    )
-
-
-def _two_quantiles(answers: pd.Series) -> list[float]:
-    low, high = answers.quantile([0.25, 0.75])
-    return [low, high] if low < high else [answers.min(), answers.max()]
-
-
-# Checks
+def _check_predictions(y_pred: pd.DataFrame, needed: str) -> None:
+    numbers = y_pred.select_dtypes("number")
+    right = _PREDICTIONS[needed](numbers).to_numpy()
+    if not right.all():
+        row, column = np.argwhere(~right)[0]
+        value = numbers.to_numpy()[row, column]
+        raise ValueError(f"every prediction must {needed}, but column {numbers.columns[column]!r} holds {value:.15g}")
 
 
 def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
@@ -315,122 +119,187 @@ def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
         )
 
 
-def _only_column(table: pd.DataFrame) -> np.ndarray:
+def _column(table: pd.DataFrame) -> np.ndarray:
     if table.shape[1] != 1:
         raise ValueError(f"the metric is one of a single target column, not of {table.shape[1]}")
     return table.iloc[:, 0].to_numpy()
 
 
-def _check_both_classes(truth: np.ndarray) -> None:
-    if set(np.unique(truth)) != {0, 1}:
-        raise ValueError("the metric is undefined where the answers are not both 0 and 1")
+def _scikit_learn(
+    name: str, y_true: pd.DataFrame, y_pred: pd.DataFrame, answers: str = "", predictions: str = "", **options: Any
+) -> float:
+    """A metric of scikit-learn's, of the only column, and what answers and predictions must be."""
+    truth, values = _column(y_true), _column(y_pred)
+    if predictions:
+        _check_predictions(y_pred, predictions)
+    if answers:
+        _check_answers(truth, answers)
+    from sklearn import metrics  # here: it takes a second, and most commands score nothing
+
+    return float(getattr(metrics, name)(truth, values, **options))
 
 
-def _check_unit_interval(y_pred: pd.DataFrame) -> None:
-    values = y_pred.to_numpy()
-    outside = (values < 0) | (values > 1)
-    if outside.any():
-        name, value = _first(y_pred, outside)
-        raise ValueError(f"every prediction must lie in [0, 1], but column {name!r} holds {value}")
+def _columnwise(score: Score, y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    return float(np.mean([score(y_true[[name]], y_pred[[name]]) for name in y_true.columns]))
 
 
-def _check_whole_numbers(y_pred: pd.DataFrame) -> None:
-    numbers = y_pred.select_dtypes("number")
-    # Beyond 64 bits, a float is a measurement, not a label
-    wrong = ((numbers % 1 != 0) | (numbers.abs() > 2**63)).to_numpy()
-    if wrong.any():
-        name, value = _first(numbers, wrong)
-        raise ValueError(f"column {name!r} must hold whole numbers of at most 64 bits, but holds {value}")
+def _log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Of class probabilities against one-hot answers. scikit-learn's warns about sums that this tolerance lets pass."""
+    _check_predictions(y_pred, "lie in [0, 1]")
+    check_row_sums(y_pred, np.isclose(y_pred.to_numpy().sum(axis=1), 1, atol=1e-6))
+    eps = np.finfo(float).eps
+    return float(-(y_true.to_numpy() * np.log(y_pred.to_numpy().clip(eps, 1 - eps))).sum(axis=1).mean())
 
 
-def _first(y_pred: pd.DataFrame, wrong: np.ndarray) -> tuple[str, str]:
-    """The column and the value of the first invalid prediction."""
-    row, column = np.argwhere(wrong)[0]
-    return y_pred.columns[column], f"{y_pred.to_numpy()[row, column]:.15g}"
+def _binary_log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Of probabilities of 1."""
+    truth, values = _column(y_true), _column(y_pred)
+    _check_answers(truth, "both 0 and 1")
+    return _log_loss(pd.DataFrame({0: 1 - truth, 1: truth}), pd.DataFrame({0: 1 - values, 1: values}, y_pred.index))
+
+
+def top_k_accuracy(k: int) -> Metric:
+    """The share of rows whose label is among the `k` likeliest, of which there must be more; the later of a tie counts first."""
+    return Metric(partial(_top_k_accuracy, k), higher_is_better=True, takes=Takes.PROBABILITIES, best=1.0)
+
+
+def _top_k_accuracy(k: int, y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    if y_true.shape[1] <= k:
+        raise ValueError(f"with {y_true.shape[1]} labels, each is among the {k} likeliest")
+    likeliest = y_pred.to_numpy().argsort(axis=1, kind="stable")[:, -k:]
+    return float(np.take_along_axis(y_true.to_numpy(), likeliest, axis=1).sum(axis=1).mean())
+
+
+def _label_codes(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """Answers and predictions as ranks among the labels present in either."""
+    _check_predictions(y_pred, "be a whole number of at most 64 bits")
+    truth, labels = _column(y_true), _column(y_pred)
+    codes = np.unique(np.concatenate([truth, labels]), return_inverse=True)[1]
+    return codes[: len(truth)], codes[len(truth) :]
+
+
+def _counts(score: Callable[..., Any], y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """
+    A score of three counts for each label: how often it was right, is the answer, and was predicted. scikit-learn's
+    functions warn about predictions with many labels, and some make a matrix of label by label.
+    """
+    truth, labels = _label_codes(y_true, y_pred)
+    count = max(truth.max(), labels.max()) + 1
+    return float(score(*(np.bincount(codes, minlength=count) for codes in (truth[truth == labels], truth, labels))))
+
+
+def _mcc(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> float:
+    """Matthews' correlation coefficient; 0 for constant predictions."""
+    rows = true.sum()
+    _check_answers(np.arange(len(true)).repeat(true), "not all the same")
+    deviations = np.sqrt(float(rows**2 - true @ true) * float(rows**2 - predicted @ predicted))
+    return (hits.sum() * rows - true @ predicted) / deviations if deviations else 0.0
+
+
+def _quadratic_weighted_kappa(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """1 - E[(a - b)²] / E[(a - b')²], where a and b are the ranks of a row's two labels, and b' is that of another row."""
+    a, b = _label_codes(y_true, y_pred)
+    _check_answers(np.concatenate([a, b]), "not all the same")
+    return float(1 - ((a - b) ** 2).mean() / (a.var() + b.var() + (a.mean() - b.mean()) ** 2))
+
+
+def _word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Mean over the rows of |A ∩ B| / |A ∪ B|, where A and B are the sets of the two texts' words in lower case."""
+    similarities = []
+    for row, texts in enumerate(zip(_column(y_true), _column(y_pred), strict=True)):
+        a, b = (set(text.lower().split()) for text in texts)
+        if not a | b:
+            where = y_pred.index[row]
+            raise ValueError(f"the similarity of two empty texts is undefined: predict a word for {where!r}")
+        similarities.append(len(a & b) / len(a | b))
+    return float(np.mean(similarities))
+
+
+def _rmsle(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Root mean squared error of log(1 + x)."""
+    _check_predictions(y_pred, "be greater than -1")
+    return METRICS["rmse"].score(y_true.apply(np.log1p), y_pred.apply(np.log1p))
+
+
+def _smape(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    """Mean of |a - b| / ((|a| + |b|) / 2), from 0 to 2; 0 where both are 0."""
+    truth, values = _column(y_true), _column(y_pred)
+    errors, sizes = np.abs(truth - values), np.abs(truth) / 2 + np.abs(values) / 2
+    return float(np.divide(errors, sizes, out=np.zeros(len(truth)), where=sizes > 0).mean())
+
+
+def _correlation(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
+    truth, values = _column(y_true), _column(y_pred)
+    _check_answers(truth, "not all the same")
+    if values.min() == values.max():
+        raise ValueError("the correlation is undefined where all predictions are the same")
+    return float(np.corrcoef(truth, values)[0, 1])
+
+
+def _two_quantiles(answers: pd.Series) -> list[float]:
+    low, high = answers.quantile([0.25, 0.75])
+    return [low, high] if low < high else [answers.min(), answers.max()]
+
+
+def pinball(quantile: float) -> Metric:
+    """The pinball loss of a quantile: its expectation is least if predictions exceed the answers with this probability."""
+    guess = partial(pd.Series.quantile, q=quantile)
+    return Metric(partial(_scikit_learn, "mean_pinball_loss", alpha=quantile), False, best=0.0, guess=guess)
 
 
 _larger = partial(Metric, higher_is_better=True, best=1.0)
 _smaller = partial(Metric, higher_is_better=False, best=0.0)
-METRICS = {
+_scores = partial(_larger, takes=Takes.SCORES)
+_labels = partial(_larger, takes=Takes.LABELS)
+# Constant predictions carry no information about the rows where a correlation is undefined
+_correlations = partial(_larger, rule="Predictions must not be all the same.", undefined=0.0, guess=_two_quantiles)
+_roc_auc = partial(_scikit_learn, "roc_auc_score", answers="both 0 and 1")
+METRICS: dict[str, Metric] = {
     "log_loss": _smaller(
-        log_loss,
-        takes=Takes.PROBABILITIES,
-        rule="Predictions lie in [0, 1] and sum to 1 in each row.",
+        _log_loss, takes=Takes.PROBABILITIES, rule="Predictions lie in [0, 1] and sum to 1 in each row."
     ),
     "binary_log_loss": _smaller(
-        partial(_of_unit_interval, _binary_log_loss),
-        takes=Takes.SCORES,
-        rule="Predictions are probabilities of 1, in [0, 1].",
-        average="mean",
+        _binary_log_loss, takes=Takes.SCORES, rule="Predictions are probabilities of 1, in [0, 1].", average="mean"
     ),
     "top_3_accuracy": top_k_accuracy(3),
     "top_5_accuracy": top_k_accuracy(5),
-    "roc_auc": _larger(roc_auc, takes=Takes.SCORES, rule="Predictions lie in [0, 1]."),
-    "mean_columnwise_roc_auc": _larger(partial(_columnwise, _area), takes=Takes.SCORES),
-    "average_precision": _larger(
-        partial(_of_one_column, partial(_of_both_classes, average_precision_score)),
-        takes=Takes.SCORES,
-    ),
-    "accuracy": _larger(
-        partial(_of_labels, lambda hits, true, predicted: hits.sum() / true.sum()),
-        takes=Takes.LABELS,
-    ),
-    "balanced_accuracy": _larger(
-        partial(_of_labels, lambda hits, true, predicted: (hits[true > 0] / true[true > 0]).mean()),
-        takes=Takes.LABELS,
+    "roc_auc": _scores(partial(_roc_auc, predictions="lie in [0, 1]"), rule="Predictions lie in [0, 1]."),
+    "mean_columnwise_roc_auc": _scores(partial(_columnwise, _roc_auc)),
+    "average_precision": _scores(partial(_scikit_learn, "average_precision_score", answers="both 0 and 1")),
+    "accuracy": _labels(partial(_counts, lambda hits, true, predicted: hits.sum() / true.sum())),
+    "balanced_accuracy": _labels(
+        partial(_counts, lambda hits, true, predicted: (hits[true > 0] / true[true > 0]).mean())
     ),
     "f1": _larger(
-        partial(_of_one_column, _binary_f1),
+        partial(_scikit_learn, "f1_score", answers="both 0 and 1", predictions="be 0 or 1"),
         takes=Takes.ZEROS_AND_ONES,
         rule="Predictions are 0 or 1.",
         guess=lambda answers: 1,
     ),
-    "f1_macro": _larger(
-        partial(_of_labels, lambda hits, true, predicted: _f1(hits, true, predicted).mean()),
-        takes=Takes.LABELS,
+    "f1_macro": _labels(partial(_counts, lambda hits, true, predicted: (2 * hits / (true + predicted)).mean())),
+    "f1_weighted": _labels(
+        partial(_counts, lambda hits, true, predicted: np.average(2 * hits / (true + predicted), weights=true))
     ),
-    "f1_weighted": _larger(
-        partial(_of_labels, lambda hits, true, predicted: np.average(_f1(hits, true, predicted), weights=true)),
-        takes=Takes.LABELS,
-    ),
-    "mcc": _larger(partial(_of_labels, _mcc), takes=Takes.LABELS),
-    "quadratic_weighted_kappa": _larger(quadratic_weighted_kappa, takes=Takes.LABELS),
-    "word_level_jaccard": _larger(word_level_jaccard, takes=Takes.TEXTS, rule="Predictions are texts."),
-    "rmse": _smaller(partial(_of_one_column, root_mean_squared_error)),
+    "mcc": _labels(partial(_counts, _mcc)),
+    "quadratic_weighted_kappa": _labels(_quadratic_weighted_kappa),
+    "word_level_jaccard": _larger(_word_level_jaccard, takes=Takes.TEXTS, rule="Predictions are texts."),
+    "rmse": _smaller(partial(_scikit_learn, "root_mean_squared_error")),
     "rmsle": _smaller(
-        partial(_of_one_column, _rmsle),
-        rule="Predictions are greater than -1.",
-        guess=lambda answers: np.expm1(np.log1p(answers).mean()),
+        _rmsle, rule="Predictions are greater than -1.", guess=lambda answers: np.expm1(np.log1p(answers).mean())
     ),
-    "mae": _smaller(
-        partial(_of_one_column, mean_absolute_error),
-        guess=pd.Series.median,
-    ),
-    "median_absolute_error": _smaller(
-        partial(_of_one_column, median_absolute_error),
-        guess=pd.Series.median,
-    ),
+    "mae": _smaller(partial(_scikit_learn, "mean_absolute_error"), guess=pd.Series.median),
+    "median_absolute_error": _smaller(partial(_scikit_learn, "median_absolute_error"), guess=pd.Series.median),
     "mape": _smaller(
-        partial(_of_one_column, _mape),
-        guess=pd.Series.median,
+        partial(_scikit_learn, "mean_absolute_percentage_error", answers="never 0"), guess=pd.Series.median
     ),
-    "smape": _smaller(partial(_of_one_column, _smape), guess=pd.Series.median),
-    "r2": _larger(partial(_of_one_column, _r2)),
+    "smape": _smaller(_smape, guess=pd.Series.median),
+    "r2": _larger(partial(_scikit_learn, "r2_score", answers="not all the same")),
     "pinball_0.1": pinball(0.1),
     "pinball_0.5": pinball(0.5),
     "pinball_0.9": pinball(0.9),
-    "pearson_correlation": _larger(
-        partial(_of_one_column, _correlation),
-        rule="Predictions must not be all the same.",
-        undefined=0.0,  # constant predictions carry no information about those rows
-        guess=_two_quantiles,
-    ),
-    "spearman_correlation": _larger(
-        partial(_of_one_column, lambda truth, values: _correlation(rankdata(truth), rankdata(values))),
-        rule="Predictions must not be all the same.",
-        undefined=0.0,
-        guess=_two_quantiles,
-        average="rank",
+    "pearson_correlation": _correlations(_correlation),
+    "spearman_correlation": _correlations(
+        lambda y_true, y_pred: _correlation(y_true.rank(), y_pred.rank()), average="rank"
     ),
 }
 METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_columnwise, _rmsle))
@@ -442,21 +311,22 @@ def find_metric(name: str, higher_is_better: bool | None = None, takes: str | No
     or a [`Metric`], in a module in the current folder or on `PYTHONPATH`. A function needs `higher_is_better`, and may state
     what it `takes` (numbers by default); both are not allowed otherwise. Raises a `ValueError` that says what is wrong.
     """
-    *module, attribute = name.split(".")
-    is_own = bool(module) and all(part.isidentifier() for part in (*module, attribute))  # not pinball_0.1
-    found = import_named("metric", name) if is_own else METRICS.get(name)
-    if found is None:
-        own = name.replace(":", ".") if ":" in name else "my_module.my_metric"
-        hint = did_you_mean(name, METRICS) or f"known are {', '.join(METRICS)}, and your own as {own}"
-        raise ValueError(f"unknown metric {name!r}; {hint}")
-    if isinstance(found, Metric):
+    metric = METRICS.get(name)
+    if metric is None:
+        if "." not in name or not all(part.isidentifier() for part in name.split(".")):
+            hint = (
+                did_you_mean(name, METRICS) or f"known are {', '.join(METRICS)}, and your own as my_module.my_metric"
+            )
+            raise ValueError(f"unknown metric {name!r}; {hint}")
+        metric = import_named("metric", name)
+    if isinstance(metric, Metric):
         if higher_is_better is not None or takes is not None:
             raise ValueError(f"higher_is_better and takes go with a function of your own; {name!r} knows its own")
-        return found
-    if not callable(found):
-        raise ValueError(f"the metric {name!r} is not a function, but {found!r:.80}")
+        return metric
+    if not callable(metric):
+        raise ValueError(f"the metric {name!r} is not a function, but {metric!r:.80}")
     if higher_is_better is None:
         raise ValueError(f"the metric {name!r} needs higher_is_better, true or false, because it is a function")
     if takes is not None and takes not in [*Takes]:
         raise ValueError(f"takes must be one of {', '.join(Takes)}, got {takes!r}")
-    return Metric(found, higher_is_better, Takes(takes or Takes.NUMBERS))
+    return Metric(metric, higher_is_better, Takes(takes or Takes.NUMBERS))

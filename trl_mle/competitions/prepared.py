@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +26,16 @@ def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None])
     folder = cache / "data" / VERSION / slug
     if not folder.is_dir():
         try:
-            _write_atomically(write, folder)
+            _make_folder(folder.parent)
+            # No process sees half a competition. If another one wins the race, it wrote the same bytes
+            with suppress(FileExistsError), new_folder(folder, FileExistsError()) as staged:
+                write(staged / "prepared")
         except OSError as error:
             raise CompetitionError(
-                f"cannot write the data of {competition_id!r} to {folder} ({error.strerror}); "
+                f"cannot write the data of {competition_id!r} to {folder} ({error.strerror or error}); "
                 "set TRL_MLE_CACHE to a folder that you may write"
             ) from error
     return folder / "prepared"
-
-
-def _write_atomically(write: Callable[[Path], None], folder: Path) -> None:
-    """Writes to a temporary folder, then renames it: no process sees half a competition, and only one of several wins."""
-    _make_folder(folder.parent)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as staging:
-        staged = Path(staging) / folder.name
-        write(staged / "prepared")
-        try:
-            staged.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # unless another process won the race, which wrote the same bytes
-                raise
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -35,29 +35,20 @@ def _place(name: str) -> _Place:
 
 def tasks_in_repository(name: str) -> list[str]:
     """
-    Names of the competitions in a repository, or in one of its folders, pinned to its current commit.
-
-    Args:
-        name (`str`):
-            `hf://datasets/<owner>/<name>`; `@<revision>` and `/<folder>` may follow.
-
-    Returns:
-        `list[str]`: One name for each folder with a `competition.yaml`; the folder itself, if it is a competition.
-
-    Raises:
-        [`CompetitionError`]: The repository cannot be read, or holds no competition.
+    Names of the competitions in a repository, or in one of its folders, pinned to its current commit: of each folder with a
+    `competition.yaml`, or of the folder itself. Raises [`CompetitionError`] if it cannot be read, or holds none.
     """
     from huggingface_hub import HfApi
 
     place = _place(name)
     with _hub_errors(name):
-        found = HfApi().dataset_info(place.repository, revision=place.revision)
-    below = f"{place.folder}/" if place.folder else ""
-    configs = [item.rfilename for item in found.siblings or [] if item.rfilename.startswith(below)]
-    folders = sorted(path.rpartition("/")[0] for path in configs if path.rpartition("/")[2] == CONFIG)
+        info = HfApi().dataset_info(place.repository, revision=place.revision)
+    paths = [PurePosixPath(item.rfilename) for item in info.siblings or []]
+    parents = [path.parent for path in paths if path.name == CONFIG and path.is_relative_to(place.folder)]
+    folders = sorted(str(folder) if folder.parts else "" for folder in parents)
     if not folders:
         raise CompetitionError(f"{name!r} has no folder with a {CONFIG}, next to public/ and private/")
-    return [_Place(place.repository, found.sha, folder).name for folder in folders]
+    return [_Place(place.repository, info.sha, folder).name for folder in folders]
 
 
 def without_revision(name: str) -> str:
@@ -69,10 +60,7 @@ def download(name: str) -> Path:
     """
     The folder of a competition in a repository, downloaded on first use to the Hub's cache, which holds links, and copied from
     there to `trl_mle`'s: programs see a competition's folder, and not where its links lead. A name with its commit, as
-    [`tasks_in_repository`] gives them, asks the Hub on first use only.
-
-    Raises:
-        [`CompetitionError`]: It cannot be downloaded.
+    [`tasks_in_repository`] gives them, asks the Hub on first use only. Raises [`CompetitionError`] if it cannot be downloaded.
     """
     place = _place(name)
     commit = place.revision
@@ -80,10 +68,10 @@ def download(name: str) -> Path:
         commit = _snapshot(place).name  # which is named after its commit
 
     def copy(to: Path) -> None:
-        found = _snapshot(place._replace(revision=commit)) / place.folder
-        if not found.is_dir():
+        folder = _snapshot(place._replace(revision=commit)) / place.folder
+        if not folder.is_dir():
             raise CompetitionError(f"{name!r} is not in the repository: it has no folder {place.folder!r}")
-        copy_files(found, to)
+        copy_files(folder, to)
 
     return cached_folder(name, quote(f"{place.repository}@{commit}/{place.folder}", safe=""), copy)
 

@@ -1,8 +1,7 @@
 """Many competitions as one lazy collection: ids now, data at the first program."""
 
 import re
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, GradingFailed, path_slug
 from trl_mle.competitions.families import PREFIX as TASK_PREFIX
-from trl_mle.competitions.loading import id_of, list_competitions, load_competition
+from trl_mle.competitions.loading import folders_in, id_of, list_competitions, load_competition
 from trl_mle.competitions.repository import HUB_PREFIX, tasks_in_repository
 
 
@@ -56,18 +55,16 @@ class TaskSet(Mapping[str, Competition]):
         self._single: list[str] = []  # ids of those that were given one by one
         left_out: list[str] = []
         for task in [tasks] if isinstance(tasks, str) else tasks:
-            given = [task] if isinstance(task, Competition) else names_of(str(task))
-            added: list[str] = []
-            for one in given:
-                if isinstance(one, str) and one.startswith(WITHOUT):
-                    left_out.append(one.removeprefix(WITHOUT))
-                    continue
-                found = id_of(one, data_dir) if isinstance(one, str) else one.id
-                if self._tasks.setdefault(found, one) != one:
-                    raise CompetitionError(f"{self._tasks[found]} and {one} are both called {found!r}: rename one")
-                added.append(found)
-            if len(given) == 1:
-                self._single += added
+            if str(task).startswith(WITHOUT):
+                left_out.append(str(task).removeprefix(WITHOUT))
+                continue
+            members: Sequence[Competition | str] = [task] if isinstance(task, Competition) else names_of(str(task))
+            ids = [id_of(one, data_dir) if isinstance(one, str) else one.id for one in members]
+            for name, one in zip(ids, members, strict=True):
+                if self._tasks.setdefault(name, one) != one:
+                    raise CompetitionError(f"{self._tasks[name]} and {one} are both called {name!r}: rename one")
+            if len(ids) == 1:
+                self._single += ids
         for name in left_out:
             self._leave_out(name)
         if left_out and not self._tasks:
@@ -76,9 +73,9 @@ class TaskSet(Mapping[str, Competition]):
         for name in self._tasks:
             if (other := slugs.setdefault(path_slug(name), name)) != name:
                 raise CompetitionError(
-                    f"{other!r} and {name!r} would both be {path_slug(name)!r} in files: rename one"
+                    f"{other!r} and {name!r} would share the file name {path_slug(name)!r}: rename one"
                 )
-        self._kept: OrderedDict[str, Competition] = OrderedDict()  # those that were loaded by name, the last used last
+        self._kept: dict[str, Competition] = {}  # those that were loaded by name, the last used last
 
     @classmethod
     def of(cls, tasks: "TaskSet | Iterable[Competition | str]") -> "TaskSet":
@@ -103,13 +100,13 @@ class TaskSet(Mapping[str, Competition]):
                 competition.check_answers()
         self._kept[task] = competition
         if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
+            del self._kept[next(iter(self._kept))]
         return competition
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_kept": OrderedDict()}
+        return self.__dict__ | {"_kept": {}}
 
-    def __contains__(self, competition_id: object) -> bool:
+    def __contains__(self, competition_id: object) -> bool:  # `Mapping`'s would load it
         return competition_id in self._tasks
 
     def __iter__(self) -> Iterator[str]:
@@ -154,13 +151,12 @@ def names_of(name: str) -> list[str]:
 
     Args:
         name (`str`):
-            `task:train/0-4999`, generated tasks by their first and last number; a folder with folders of competitions; a file
-            of names (`.txt`), one on each line, of which those that begin with `./` lie beside the file; `hf://datasets/<owner>/<name>`, a
-            dataset on the Hub with a folder for each competition, where `@<revision>` may follow; otherwise one competition.
+            `task:train/0-4999`, generated tasks by their first and last number; a folder with folders of competitions;
+            `hf://datasets/<owner>/<name>`, a dataset on the Hub with a folder for each competition, where `@<revision>` may
+            follow; otherwise one competition.
 
     Raises:
-        [`CompetitionError`]: A range ends before it begins, a file or folder cannot be read or is empty, or the Hub cannot be
-            reached.
+        [`CompetitionError`]: A range ends before it begins, or the Hub cannot be reached.
     """
     if match := re.fullmatch(rf"({TASK_PREFIX}(?:train|test)/)(\d+)-(\d+)", name):
         first, last = int(match[2]), int(match[3])
@@ -170,36 +166,8 @@ def names_of(name: str) -> list[str]:
     if name.startswith(HUB_PREFIX):
         return tasks_in_repository(name)
     path = Path(name).expanduser()
-    if path.suffix == ".txt" and path.is_file():
-        return _listed(path)
-    if name and path.is_dir() and name not in list_competitions():
-        if (path / CONFIG).is_file():
-            return [_name_of(path)]
-        return [_name_of(config.parent) for config in sorted(path.glob(f"*/{CONFIG}"))] or [name]
-    return [name]
-
-
-def _name_of(folder: Path) -> str:
-    """The name of a competition's folder: one called digits in the current folder is not ours."""
-    return f"./{folder}" if len(folder.parts) == 1 else str(folder)
-
-
-def _listed(path: Path) -> list[str]:
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
-    except (OSError, UnicodeDecodeError) as error:
-        raise CompetitionError(f"{path}, a list of competitions, cannot be read: {error}") from error
-    names = [line for line in lines if line and not line.startswith("#")]
-    if not names:
-        raise CompetitionError(f"{path} lists no competition: write the name of one on each line")
-    found = []
-    for name in names:
-        without, place = (WITHOUT if name.startswith(WITHOUT) else ""), name.removeprefix(WITHOUT)
-        if place.endswith(".txt"):
-            raise CompetitionError(
-                f"{path} names the list {place}, but lists do not nest: write its names into this one"
-            )
-        if place.startswith(("./", "../")):
-            place = _name_of(path.parent / place)
-        found += [f"{without}{place}"] if without else names_of(place)
-    return found
+    if not name or not path.is_dir() or name in list_competitions():
+        return [name]
+    folders = [path] if (path / CONFIG).is_file() else folders_in(path)
+    # A folder called digits in the current folder is not ours
+    return [f"./{folder}" if len(folder.parts) == 1 else str(folder) for folder in folders] or [name]

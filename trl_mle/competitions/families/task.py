@@ -11,20 +11,12 @@ import pandas as pd
 
 from trl_mle.competitions.catalog import Layout, competition_from_folder
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
+from trl_mle.competitions.families import traps as trap
 from trl_mle.competitions.families.signals import Features
 from trl_mle.competitions.families.solutions import plain_program, reference_program
 from trl_mle.competitions.families.structure import EVALUATIONS, TRAPS, Structure, draw_structure
 from trl_mle.competitions.families.table_columns import draw_names, draw_numbers, draw_texts, latent_values, measured
 from trl_mle.competitions.families.target import draw_target, guesses, split
-from trl_mle.competitions.families.traps import (
-    as_numbers,
-    carelessly,
-    group_codes,
-    leak,
-    mistaken,
-    running_number,
-    typed_in,
-)
 from trl_mle.competitions.families.words import DOMAINS, OTHER_UNITS
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors.mirror import integer_ids
@@ -63,17 +55,8 @@ class _Task(NamedTuple):
 
 def load_task(task_id: str) -> Competition:
     """
-    Load a task of a family; its files are written on first use.
-
-    Args:
-        task_id (`str`):
-            `task:train/<n>` or `task:test/<n>`, with a whole number n.
-
-    Returns:
-        [`Competition`]: The task.
-
-    Raises:
-        [`CompetitionError`]: If the id is not understood, or the cache cannot be written.
+    Load the task `task:train/<n>` or `task:test/<n>`, with a whole number n; its files are written on first use. Raises
+    [`CompetitionError`] if the id is not understood, or the cache cannot be written.
     """
     structure, _ = _seeded(task_id)
     prepared = cached_folder(task_id, path_slug(task_id), partial(make_task, task_id))
@@ -188,21 +171,21 @@ def _task(task_id: str) -> _Task:
     noise_share = float(random.uniform(0.15, 0.3))
     recorded = target.labels
     if "noise" in traps:
-        recorded = mistaken(structure, target, ~is_test, noise_share, random)
-    outcome = as_numbers(recorded, structure, random)
+        recorded = trap.mistaken(structure, target, ~is_test, noise_share, random)
+    outcome = trap.as_numbers(recorded, structure, random)
     if "leak" in traps:
-        table[domain.leak] = leak(outcome, is_test, random)
+        table[domain.leak] = trap.leak(outcome, is_test, random)
     if "number" in traps:
-        table[domain.number] = running_number(outcome, is_test, random)
+        table[domain.number] = trap.running_number(outcome, is_test, random)
     if "unseen" in traps:
-        table[domain.group[0]] = group_codes(domain, group, is_test, random)
+        table[domain.group[0]] = trap.group_codes(domain, group, is_test, random)
     if "missing" in traps:
         table[empty.column] = table[empty.column].mask(missing[0])
         table[coded.column] = table[coded.column].mask(missing[1], code)
     category = next(name for name in domain.categories if name in table)
     if "units" in traps:
-        table[typed.name] = typed_in(table.pop(typed.column), typed.unit, random)
-        table[category] = carelessly(table[category], random)
+        table[typed.name] = trap.typed_in(table.pop(typed.column), typed.unit, random)
+        table[category] = trap.carelessly(table[category], random)
 
     columns = list(table)
     features_table = pd.DataFrame(table)[[columns[i] for i in random.permutation(len(columns))]]
@@ -249,7 +232,7 @@ def _task(task_id: str) -> _Task:
     if "leak" in traps and random.random_sample() < 1 / 3:
         test = test.drop(columns=domain.leak)
         in_test = ", and test.csv lacks it"
-    notes = [TRAPS[trap].format(**facts, in_test=in_test) for trap in traps]
+    notes = [TRAPS[name].format(**facts, in_test=in_test) for name in traps]
     hints = [note for note in notes if random.random_sample() < 0.5]
     return _Task(
         structure,
