@@ -6,7 +6,6 @@ import html
 import itertools
 import json
 import re
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -242,16 +241,6 @@ def test_evaluate_and_compare(command, tmp_path, monkeypatch):
         assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
         links = {token.attrs["href"] for token in inner if token.type == "link_open"}
         assert all(link.startswith("https://huggingface.co/") for link in links)
-
-
-def test_serve(command, monkeypatch):
-    pytest.importorskip("openenv", reason="make test-openenv installs it")
-    monkeypatch.setattr("trl_mle.environments.server.listen", lambda *arguments: None)
-    shutil.copytree(load_competition("wine").public_dir.parent, "[red]\x1b[2J")
-    Path("[red]\x1b[2J", "competition.yaml").write_text(OWN)
-    code, _, error = command("serve", "--competitions", "./[red]\x1b[2J", "--port", 0)
-    assert code == 0, error
-    assert seen_in("./[red]\x1b[2J at ws://", error)
 
 
 def test_a_model_card(tmp_path):

@@ -273,14 +273,6 @@ def solve(args: argparse.Namespace) -> int:
     return 0
 
 
-def serve(args: argparse.Namespace) -> int:
-    """Serves competitions through OpenEnv's protocol; --help prints its options."""
-    from trl_mle.scripts.serve import ServeArguments, serve
-
-    serve(_parsed(ServeArguments, "trl-mle serve --competitions COMPETITION ... [options]", args.options))
-    return 0
-
-
 def export(args: argparse.Namespace) -> int:
     """Writes competitions as Harbor tasks, for TRL's HarborSpec and for Harbor's agents."""
     from trl_mle.competitions import TaskSet
@@ -487,7 +479,6 @@ def make_parser() -> argparse.ArgumentParser:
     add_late(evaluate, "sample, execute, grade, and compare policies")
     add_late(worth, "compare a run with sampling its untrained policy as long")
     add_late(solve, "find the best submission in a given time")
-    add_late(serve, "serve competitions to other agents and trainers (OpenEnv)")
     command = add(export, "write competitions as Harbor tasks")
     command.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
     command.add_argument("--harbor", required=True, metavar="FOLDER", help="folder to write, which must not exist yet")
@@ -520,7 +511,7 @@ def main() -> None:
     args, options = make_parser().parse_known_args()
     args.options = options
     try:
-        if options and args.run not in (evaluate, serve, solve, train, worth):
+        if options and args.run not in (evaluate, solve, train, worth):
             args.parser.refuse(options)
         code = args.run(args)
         sys.stdout.flush()

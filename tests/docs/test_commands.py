@@ -24,7 +24,6 @@ from trl_mle.evaluation.evaluate import EvaluationArguments
 from trl_mle.launching import MLEScriptArguments, make_parser
 from trl_mle.launching.arguments import LAUNCHED
 from trl_mle.scripts import launch
-from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
 from trl_mle.scripts.worth import WorthArguments
 from trl_mle.starter.build import StarterConfig
@@ -39,7 +38,6 @@ PAGES = [
 ]
 PARSED_LATE = {
     "evaluate": EvaluationArguments,
-    "serve": ServeArguments,
     "solve": SolveArguments,
     "worth": WorthArguments,
 }
