@@ -326,7 +326,6 @@ def quickstart(args: argparse.Namespace) -> int:
     the same with a pretrained model, in sizes that this machine can do; it prints an estimate of the time first."""
     from trl_mle.competitions import load_competition
     from trl_mle.files import alone_in
-    from trl_mle.models import is_missing_folder
     from trl_mle.scripts.quickstart import as_begun, quickstart
     from trl_mle.starter import check_covered
 
@@ -336,8 +335,6 @@ def quickstart(args: argparse.Namespace) -> int:
     competition, seed = "digits" if competition is None else competition, seed or 0
     # Names first, because the steps before their first use take a minute
     load_competition(competition, holdout=0.5)
-    if args.model is not None and is_missing_folder(args.model):
-        raise FileNotFoundError(f"--model: there is no folder {args.model}")
     if args.model is None and not args.resume:
         check_covered(competition)
     with alone_in(Path(args.output_dir)):

@@ -97,7 +97,6 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("accelerate.commands.launch.launch_command", taken.append)
         # They name competitions and policies of the reader's
         monkeypatch.setattr(launch, "TaskSet", lambda *names: TaskSet([]))
-        monkeypatch.setattr(launch, "is_missing_folder", lambda name: False)
         monkeypatch.delenv(LAUNCHED, raising=False)
         monkeypatch.setenv(LAUNCHED, "1")  # `launch` sets it too, and this undoes it afterwards
         launch.launch([*options, *ON_CPU])

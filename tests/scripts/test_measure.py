@@ -90,7 +90,7 @@ def test_what_cannot_be_trained_is_refused(program_model, tmp_path):
     (model / "chat_template.jinja").unlink()
     with pytest.raises(ValueError, match="has no chat template: use an instruction-tuned model"):
         check_trainable(str(model))
-    with pytest.raises(FileNotFoundError, match="there is no folder outputs/no/model"):
+    with pytest.raises(OSError, match="cannot load the policy outputs/no/model"):
         check_trainable("outputs/no/model")
     with pytest.raises(ValueError, match="is an endpoint, which cannot be trained"):
         check_trainable("http://localhost:8000/v1")

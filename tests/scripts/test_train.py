@@ -66,7 +66,10 @@ def run_script(monkeypatch):
     [
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
         (["--competitions", "leaf-classification", "--data_dir", "nowhere"], "is not prepared in"),
-        (["--model_name_or_path", "outputs/no/model"], "model_name_or_path: there is no folder outputs/no/model"),
+        (
+            ["--model_name_or_path", "outputs/no/model"],
+            "model_name_or_path: cannot load the tokenizer of outputs/no/model, which is",
+        ),
         (["--config", "absent.yaml"], "absent.yaml is neither a file nor a recipe"),
         (
             ["--config", "unknown_key.yaml"],
@@ -110,7 +113,7 @@ def run_script(monkeypatch):
         (["--instrumenter", "lm", "--instrumenter_model", "outputs/no/model"], "outputs/no/model"),
         (
             ["--instrumenter", "lm", "--instrumenter_url", "localhost:8000"],
-            "'localhost:8000' is not a URL like http://",
+            "the endpoint localhost:8000 does not answer",
         ),
         (
             ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1"],
@@ -170,7 +173,7 @@ def test_all_problems_are_reported_at_once(tiny_model, tmp_path, run_script, mon
         "output_dir /proc/policy cannot be written",
         "there is no complete checkpoint in /proc/policy",
         *([] if importlib.util.find_spec("vllm") else ["use_vllm: vLLM is not installed"]),
-        "model_name_or_path: there is no folder outputs/no/model",
+        "model_name_or_path: cannot load the tokenizer of outputs/no/model, which is",
         "http://localhost:1/v1 does not answer",
         "push_to_hub: HF_HUB_OFFLINE is set",
         "sandbox='perhaps'",

@@ -10,7 +10,6 @@ from subprocess import CalledProcessError
 
 from trl_mle.competitions import TaskSet
 from trl_mle.competitions.bench import bench_folder
-from trl_mle.models import is_missing_folder
 from trl_mle.option_names import LAUNCHED, check_device, check_options, split_options, with_spaces
 from trl_mle.shipped import find_accelerate_config, find_recipe, shipped
 from trl_mle.waits import waiting_for
@@ -64,9 +63,6 @@ def _check_values(values: dict[str, list[str]]) -> None:
             bench_folder(name) is None
         ):  # MLE-bench's own code may take minutes to start, and would stay with the launcher
             tasks[name]
-    for name in values.get("--model_name_or_path", ()):
-        if is_missing_folder(name):
-            raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
     check_device(values)
 
 
