@@ -119,9 +119,8 @@ class MLEGRPOConfig(GRPOConfig):
         > Parameters that control a vLLM server
 
         vllm_request_timeout_s (`float`, *optional*, defaults to `1800.0`):
-            Timeout of a request to the server, such as for the completions of a batch, in seconds. After three
-            failures, the run saves a checkpoint and ends. An unreachable server has `vllm_server_timeout` seconds to
-            come back.
+            Timeout of a request to the server, such as for the completions of a batch, in seconds. If the server fails,
+            the run saves a checkpoint and ends.
 
         > Parameters whose default differs from [`~trl.GRPOConfig`]'s
 
