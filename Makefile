@@ -34,7 +34,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-older test-slow test-pretrained test-openenv test-vllm test-gpu docs lint audit install system compiler browser clean
+.PHONY: quickstart resume test test-older test-slow test-pretrained test-vllm test-gpu docs lint audit install system compiler browser clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -68,14 +68,6 @@ test-pretrained: install $(VENV)/.pretrained
 
 $(VENV)/.pretrained: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt gguf
-	touch $@
-
-# The server, with OpenEnv's own client and with other frameworks
-test-openenv: install $(VENV)/.openenv
-	$(BIN)/python -m pytest tests/environments tests/scripts/test_serve.py $(PYTEST_ARGS)
-
-$(VENV)/.openenv: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[openenv]' verifiers inspect_ai
 	touch $@
 
 test-vllm: install $(VLLM_VENV)/.installed $(VENV)/.pretrained

@@ -158,7 +158,6 @@ def test_help_waits_for_no_library():
     ("command", "usage"),
     [
         ("solve", ["usage: trl-mle solve COMPETITION --policy POLICY ... [options]"]),
-        ("serve", ["usage: trl-mle serve --competitions COMPETITION ... [options]"]),
         (
             "evaluate",
             [

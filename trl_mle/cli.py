@@ -132,14 +132,6 @@ def solve(args: argparse.Namespace) -> int:
     return 0
 
 
-def serve(args: argparse.Namespace) -> int:
-    """Serves competitions through OpenEnv's protocol; --help prints its options."""
-    from trl_mle.scripts.serve import ServeArguments, serve
-
-    serve(_parsed(ServeArguments, "trl-mle serve --competitions COMPETITION ... [options]", args.options))
-    return 0
-
-
 def export(args: argparse.Namespace) -> int:
     """Writes competitions as Harbor tasks, for TRL's HarborSpec and for Harbor's agents."""
     from trl_mle.competitions import TaskSet
@@ -191,7 +183,6 @@ def quickstart(args: argparse.Namespace) -> int:
     the same with a pretrained model."""
     from trl_mle.competitions import load_competition
     from trl_mle.files import alone_in
-    from trl_mle.models import is_missing_folder
     from trl_mle.scripts.quickstart import quickstart, settings
     from trl_mle.starter import check_covered
 
@@ -201,8 +192,6 @@ def quickstart(args: argparse.Namespace) -> int:
     load_competition(chosen.competition, holdout=0.5)
     if chosen.model is None:
         check_covered(chosen.competition)
-    elif is_missing_folder(chosen.model):
-        raise FileNotFoundError(f"--model: there is no folder {chosen.model}")
     with alone_in(folder):
         return quickstart(chosen, folder)
 
@@ -349,7 +338,6 @@ def make_parser() -> argparse.ArgumentParser:
     add(doctor, "show how this machine isolates programs", python)
     add_late(evaluate, "sample, execute, grade, and compare policies")
     add_late(solve, "find the best submission in a given time")
-    add_late(serve, "serve competitions to other agents and trainers (OpenEnv)")
     command = add(export, "write competitions as Harbor tasks")
     command.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
     command.add_argument("--harbor", required=True, metavar="FOLDER", help="folder to write, which must not exist yet")
@@ -387,7 +375,7 @@ def main() -> None:
     never_fail_to_print()
     args, options = make_parser().parse_known_args()
     args.options = options
-    if options and args.run not in (evaluate, serve, solve, train):
+    if options and args.run not in (evaluate, solve, train):
         args.parser.error(f"unrecognized arguments: {' '.join(options)}")
     try:
         code = args.run(args)

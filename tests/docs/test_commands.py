@@ -22,7 +22,6 @@ from trl_mle import cli
 from trl_mle.evaluation.evaluate import EvaluationArguments
 from trl_mle.launching import MLEScriptArguments, make_parser
 from trl_mle.scripts import launch
-from trl_mle.scripts.serve import ServeArguments
 from trl_mle.scripts.solve import SolveArguments
 from trl_mle.starter.build import StarterConfig
 from trl_mle.trainer import MLEGRPOConfig
@@ -36,7 +35,6 @@ PAGES = [
 ]
 PARSED_LATE = {
     "evaluate": EvaluationArguments,
-    "serve": ServeArguments,
     "solve": SolveArguments,
 }
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]

@@ -40,7 +40,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_pages_that_the_code_names_are_there():
-    files = [ROOT / "Makefile", ROOT / "Dockerfile"]
+    files = [ROOT / "Makefile"]
     files += [
         path
         for name in ("trl_mle", "recipes", "benchmarks")

@@ -376,7 +376,6 @@ def test_the_configuration(exported):
     assert found["agent"] == {"user": "user", "timeout_sec": 900.0}
     assert found["environment"] == {"build_timeout_sec": 1800.0, "cpus": 2, "memory_mb": 2048}
     found = tomllib.loads((tasks["houses"] / "task.toml").read_text())
-    assert found["task"]["description"] == "houses"  # the heading says nothing
     assert found["metadata"]["reward_one"] == -1.0
 
 
@@ -387,7 +386,7 @@ def test_the_instruction_says_what_is_where_and_when_it_is_valid(exported):
         "the predictions to /home/user/submission.csv, in the format of /home/user/input/sample_submission.csv" in text
     )
     assert "Predictions lie in [0, 1] and sum to 1 in each row." in text
-    assert "Metric: log loss (lower is better). You have 15 minutes, 2 CPU cores and 2048 MB" in text
+    assert "Metric: log loss (lower is better). You have 15 minutes, 2 CPU core(s) and 2048 MB" in text
 
 
 class Sandbox:
@@ -486,51 +485,13 @@ def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
     assert not list(tmp_path.glob(".harbor*"))
 
 
-IMPORTS = {
-    "from helper_x import f": "helper_x.f",
-    "def later():\n    import helper_x.more": "helper_x.more",
-    "import os, tqdm": "tqdm",
-    "from trl_mle.competitions import Score": "trl_mle.competitions.Score",  # its `__init__` is empty in the image
-    "from trl_mle.competitions import metrics\nimport trl_mle.competitions.metrics": None,
-    "import scipy.stats, joblib\nfrom collections.abc import Mapping\nfrom sklearn.metrics import f1_score": None,
-    "try:\n    import tqdm\nexcept ImportError:\n    pass": None,
-}
-
-
-@pytest.mark.parametrize(("code", "lacking"), IMPORTS.items(), ids=IMPORTS)
-def test_a_metric_that_imports_what_the_image_lacks_is_refused(tmp_path, monkeypatch, code, lacking):
-    (tmp_path / "helper_x").mkdir()
-    (tmp_path / "helper_x/__init__.py").write_text("def f(): pass\n")
-    (tmp_path / "my_importing_metric.py").write_text(f"{code}\ndef error(y_true, y_pred):\n    return 0.5\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "my_importing_metric", raising=False)
-    make(tmp_path / "own", "", "mae", right_answers("mae"))
-    config = "metric: my_importing_metric.error\nid_column: id\nhigher_is_better: false\n"
-    (tmp_path / "own/competition.yaml").write_text(f"id: own\n{config}")
-    tasks = TaskSet([str(tmp_path / "own")])
-    if lacking is None:
-        assert export_harbor(tasks, tmp_path / "harbor")
-        return
-    message = (
-        rf"^the metric my_importing_metric\.error of 'own' imports {lacking}, which the task lacks: put what it n"
-    )
-    with pytest.raises(CompetitionError, match=message):
-        export_harbor(tasks, tmp_path / "harbor")
-
-
 # --- Names
 
 
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        (["a..b", "a.b"], "'a..b' and 'a.b' would both be the Harbor task 'a.b': rename one"),
-        (["_"], "'_' cannot name a Harbor task: give it an id with letters from a to z"),
-    ],
-)
-def test_ids_that_make_no_names_are_refused(tmp_path, ids, message):
+@pytest.mark.parametrize("ids", [["a..b", "a.b"], ["_"]])
+def test_ids_that_make_no_names_are_refused(tmp_path, ids):
     competitions = [make(tmp_path / str(i), name, "mae", right_answers("mae")) for i, name in enumerate(ids)]
-    with pytest.raises(CompetitionError, match=message):
+    with pytest.raises(CompetitionError, match="needs an id of its own"):
         export_harbor(TaskSet(competitions), tmp_path / "harbor")
 
 
@@ -566,15 +527,7 @@ def test_two_at_a_time(tmp_path, monkeypatch):
     assert [path.read_text() for path in (tmp_path / "harbor").iterdir()] == ["the first"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"organization": "me/mine"}, "--organization must be letters, digits"),
-        ({"limits": Limits(timeout_s=0.0)}, "--agent_timeout_s, --memory_mb and --cpus must be finite and above 0"),
-        ({"limits": Limits(timeout_s=math.nan)}, "must be finite and above 0"),  # TOML has no NaN as JSON writes it
-        ({"limits": Limits(timeout_s=math.inf)}, "must be finite and above 0"),
-    ],
-)
-def test_options_that_harbor_would_not_take(tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
-        export_harbor(TaskSet(["wine"]), tmp_path / "harbor", **options)
+@pytest.mark.parametrize("seconds", [0.0, math.nan, math.inf])
+def test_limits_that_harbor_would_not_take(tmp_path, seconds):
+    with pytest.raises(ValueError, match="must be finite and above 0"):
+        export_harbor(TaskSet(["wine"]), tmp_path / "harbor", limits=Limits(timeout_s=seconds))

@@ -13,7 +13,7 @@ from support.scripted_executor import ScriptedExecutor
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.competitions.metrics import Metric
 from trl_mle.environments import MLEEnvironment, MLESpec, ScoredMLEEnvironment
-from trl_mle.environments.environment import finished
+from trl_mle.environments.environment import _ended
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
@@ -157,7 +157,7 @@ def test_a_metric_of_ones_own_that_takes_long_delays_nobody_else():
     for name, environment in environments.items():
         environment.reset(competition=name)
         environment.start_program(SUBMIT)
-    assert finished(environments["slow"]._pending[-1], until=0.0) is None
+    assert not _ended(environments["slow"]._pending[-1])
     assert environments["wine"]._episode().valid
     other_has_ended.set()
     assert environments["slow"]._episode().score.value == 0.5

@@ -56,12 +56,11 @@ def runs(hub, folder, solution_model):
         path.write_text(yaml.safe_dump(yaml.safe_load(Path(QUICKSTART).read_text()) | options))
         return ["--config", str(path), "--model_name_or_path", solution_model.path]
 
-    pushes = {"hub_strategy": "all_checkpoints", "push_checkpoint_revisions": True, "push_rollouts_to_hub": True}
+    pushes = {"hub_strategy": "all_checkpoints", "push_rollouts_to_hub": True}
     wanted = {
         "good": (arguments("good", "user/good", hub_always_push=True, **pushes), TOKEN),
         "refused": (arguments("refused", "user/refused"), "hf_wrong"),
         "without": (arguments("without", "user/without"), None),
-        "foreign": (arguments("foreign", "others/policy"), TOKEN),
         "broken": (arguments("broken", "user/broken", hub_strategy="every_save", max_steps=2), TOKEN),
         "token": (arguments("token", "org/token", hub_token=TOKEN, hub_revision="run-1", max_steps=2), None),
     }
@@ -93,10 +92,6 @@ def test_model_card_and_checkpoints_arrive(runs, hub, folder):
         } <= checkpoint
         weights = (folder / "good" / f"checkpoint-{step}" / "model.safetensors").read_bytes()
         assert main[f"checkpoint-{step}/model.safetensors"] == weights
-        branch = hub.branches["models/user/good", f"step-{step:06d}"]  # its own revision
-        assert branch["model.safetensors"] == weights
-        assert "tokenizer.json" in branch
-        assert "optimizer.pt" not in branch
     # The records of programs are not part of the model
     assert not [name for name in main if name.startswith(("executions/", "best_solutions/", "completions/"))]
 
@@ -120,13 +115,8 @@ def test_card(runs, hub):
         "`wine` (accuracy ↑) | after, step 4 | 4 |",
         "| best score |",
         "seed 0",
-        "The best program of the whole run in `wine`, chosen by the validation rows, scores **",
-        "- all weights, one process",
-        "objective: `max_at_k`, k = 2",
-        "duration weighting: `linear`",
-        "bounded to [0.5, 2]",
-        "milestones marked by rules on the syntax tree",
-        'model="user/good"',
+        "--policy user/good",
+        "a method introduced in",
         "@inproceedings{yang2026reinforcement",
         "@software{vonwerra2020trl",
         "- TRL: ",
@@ -138,15 +128,15 @@ def test_card(runs, hub):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("refused", "push_to_hub: the Hub refuses the token: "),
-        ("without", "push_to_hub: there is no token: run `hf auth login`, or set HF_TOKEN"),
-        ("foreign", "push_to_hub: the token belongs to user, org, but hub_model_id names others"),
+        ("refused", "push_to_hub: Invalid user token"),
+        ("without", "push_to_hub: Token is required"),
     ],
 )
 def test_what_the_hub_will_not_take_is_told_at_start(runs, folder, name, message):
     code, errors = runs[name]
     assert code == 2
-    (line,) = [line for line in errors.splitlines() if line]
+    *_, line = [line for line in errors.splitlines() if line]  # after that of a slow start
+    assert "Traceback" not in errors
     assert line.startswith(f"train_mle.py: error: {message}")
     assert not (folder / name).exists()
 
@@ -157,7 +147,6 @@ def test_broken_upload_loses_nothing(runs, hub, folder):
     code, errors = runs["broken"]
     assert code == 2
     lines = [line for line in errors.splitlines() if "error" in line or "failed" in line]
-    assert [line for line in lines if line.startswith("a push to the Hub failed; everything is still")]
     last = f"train_mle.py: error: the push to the Hub failed; everything is still in {folder / 'broken'}: "
     assert last in lines[-1]  # may begin with a progress bar that the failure cut off
     assert "413" in lines[-1]

@@ -193,7 +193,7 @@ def test_another_table_of_the_same_name_is_not_reported_with_the_results_of_the_
         (["--policies", "x", "y", "x"], "--policies has x twice: name it once"),
         (["--names", "."], "--names: '.' is not a valid file name"),
         (["--names", ""], "--names: '' is not a valid file name"),
-        (["--policies", "no/such/model"], "there is no folder no/such/model"),
+        (["--policies", "no/such/model"], "cannot load the policy no/such/model, which is not a local folder"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),
         (["--output_dir", "/proc/out"], "/proc/out"),
         (["--output_dir", SCRIPT], f"--output_dir {SCRIPT} is a file: name a folder"),

@@ -113,13 +113,11 @@ def test_a_value_that_accelerate_refuses_is_one_line(launched, capsys):
         (["check", "digits", "--competition", "wine"], "unrecognized arguments: --competition wine"),
         (["quickstart", "--competition", "./typo"], "there is no folder './typo'"),
         (["quickstart", "--competitions", "hf://datasets/x"], "hf://datasets/x"),
-        (["quickstart", "--model", "./nope"], "--model: there is no folder ./nope"),
         (["evaluate", "--polices", "x"], "the following arguments are required"),
         (
             ["evaluate", "--policies", "x", "--competitions", "digts", "--output_dir", "x"],
             "unknown competition 'digts'",
         ),
-        (["solve", "digits", "--policy", "no/such/model"], "there is no folder no/such/model"),
         (["compare", "nowhere"], "nowhere has no results.json"),
     ],
 )

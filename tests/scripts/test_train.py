@@ -65,7 +65,10 @@ def run_script(monkeypatch):
     [
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
         (["--competitions", "leaf-classification", "--data_dir", "nowhere"], "is not prepared in"),
-        (["--model_name_or_path", "outputs/no/model"], "model_name_or_path: there is no folder outputs/no/model"),
+        (
+            ["--model_name_or_path", "outputs/no/model"],
+            "model_name_or_path: cannot load the tokenizer of outputs/no/model, which is",
+        ),
         (["--config", "absent.yaml"], "No such file or directory: 'absent.yaml'"),
         (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat', '1.0']"),
         (["--config", "broken.yaml"], "broken.yaml"),

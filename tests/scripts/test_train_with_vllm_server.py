@@ -1,8 +1,6 @@
 """The training script with a real vLLM server, on a CPU: `make test-vllm`. A run takes a minute on idle cores."""
 
 import json
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,6 @@ from safetensors.torch import load_file
 from support.faulty_proxy import FaultyProxy
 from support.vllm_training import (
     assert_sampler_is_policy,
-    read_history,
     run_script,
     teach_policy,
     train,
@@ -120,49 +117,11 @@ def test_with_one_batch_in_flight_it_is_synchronous_training(policy, server, tmp
     assert all((weight - second[key]).abs().max() < 1e-3 for key, weight in first.items())  # three steps of 1e-2
 
 
-def test_a_server_that_fails_and_comes_back(policy, server, tmp_path):
-    """It fails in every way, once or twice in a row; then it dies, and another one replaces it."""
-    folder = tmp_path / "run"
-    faults = {
-        "/v1/completions": [None, "half", "hang", None, "cut", None, "error", "drop", None],
-        "/update_weights": [None, "error", None, "drop", None],
-    }
-    injected = sum(fault is not None for row in faults.values() for fault in row)
-
-    with FaultyProxy(server.url, faults) as proxy, ThreadPoolExecutor(1) as thread:
-        run = thread.submit(
-            run_script,
-            policy,
-            folder,
-            environment=server.environment_of_trainer,
-            **(ASYNC | {"vllm_server_base_url": proxy.url, "max_steps": 8, "vllm_request_timeout_s": 8}),
-        )
-        while not (folder / "checkpoint-5" / "trainer_state.json").exists() and not run.done():
-            time.sleep(0.05)
-        server.kill()
-        server.start()  # on this thread: a server ends with the thread that started it
-        code, output = run.result()
-        assert code == 0, output[-5000:]
-        assert "Traceback" not in output, output[-8000:]
-        assert len(proxy.seen) == injected
-    assert len(read_history(folder)) == 8
-    assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, 8)
-    state = json.loads((folder / "checkpoint-8" / "rollouts.json").read_text())
-    assert state["sampled"] == state["trained"] + len(state["in_flight"])
-    assert state["trained"] == 8 * 8
-
-
-@pytest.mark.parametrize(
-    ("faults", "said"),
-    [
-        (["error"] * 9, "the vLLM server answers 500: "),
-        (["refuse"], "the vLLM server answers 400: "),
-    ],
-)
-def test_a_server_that_goes_on_failing(policy, server, tmp_path, faults, said):
+@pytest.mark.parametrize("fault", ["half", "cut", "refuse"])
+def test_a_server_that_fails(policy, server, tmp_path, fault):
     """There is one line and a checkpoint, and nothing is lost."""
     folder, options = tmp_path / "run", ASYNC | {"save_strategy": "no", "max_steps": 4}
-    with FaultyProxy(server.url, {"/v1/completions": [None, None, None, *faults]}) as proxy:
+    with FaultyProxy(server.url, {"/v1/completions": [None, None, None, fault]}) as proxy:
         code, output = run_script(
             policy,
             folder,
@@ -172,7 +131,7 @@ def test_a_server_that_goes_on_failing(policy, server, tmp_path, faults, said):
         )
     assert code != 0
     line = next(line for line in output.splitlines() if line.startswith("train_mle.py: error: "))
-    assert said in line
+    assert "the vLLM server failed: " in line
     assert "resume_from_checkpoint" in line
     checkpoint = max(folder.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
     state = json.loads((checkpoint / "rollouts.json").read_text())

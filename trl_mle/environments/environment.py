@@ -1,9 +1,7 @@
 """An environment for one agent on one competition."""
 
-import math
 import re
 import threading
-import time
 from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +13,9 @@ from trl_mle.prompts import given_program, plain_text
 from trl_mle.rewards import Evaluation, MLEReward, PendingEvaluation, cut_middle
 
 
-POLL_S = 0.2
 ANSWER_CHARS = 2000  # of a tool's answer
 LINE_CHARS = 400  # shown per line
-READ_BYTES = 16 << 20  # read of a file, to find a line
+READ_CHARS = 16_000_000  # read of a file, to find a line
 FAILED = "the machine failed, not the program: start it again"
 LOCK = threading.Lock()  # for this process's rewards: some trainers call tools in threads
 
@@ -47,7 +44,8 @@ class MLEEnvironment:
     def reset(self, competition: str, **row: Any) -> None:
         """Starts an episode in the competition that the dataset's row names; its other columns are ignored."""
         self._reward.check_known([competition])
-        self._close()
+        for pending in self._pending:  # of an episode whose result nobody needs
+            self._reward.stop(pending)
         self._competition, self._pending = self._reward.competitions[competition], []
 
     def read_file(self, path: str, first_line: int = 1, lines: int = 20) -> str:
@@ -71,14 +69,8 @@ class MLEEnvironment:
         if not file.is_relative_to(folder):
             raise ValueError(f"input/ holds no {path!r}: list it with '.'")
         if file.is_dir():
-            entries = [
-                entry for entry in sorted(file.iterdir()) if entry.resolve().is_relative_to(folder) and entry.exists()
-            ]
-            shown = [
-                f"{entry.name}/" if entry.is_dir() else f"{entry.name} {entry.stat().st_size}"
-                for entry in entries[:100]
-            ]
-            return plain_text("\n".join([*shown, *[f"… {len(entries) - 100} more"] * (len(entries) > 100)]))
+            entries = [item for item in sorted(file.iterdir()) if item.resolve().is_relative_to(folder)]
+            return _cut("\n".join(f"{item.name}/" if item.is_dir() else _with_size(item) for item in entries))
         return _cut(_lines(file, max(1, int(first_line)), max(1, int(lines))))
 
     def start_program(self, program: str) -> str:
@@ -96,7 +88,8 @@ class MLEEnvironment:
         if len(self._pending) == self._max_programs:
             raise ValueError(f"all {self._max_programs} programs of this task have been started")
         try:
-            self._pending += start(self._reward, str(program), self._running)
+            with LOCK:
+                self._pending += self._reward.submit_programs([(given_program(str(program)), self._running)])
         except (OSError, SandboxError):
             self._pending.append(PendingEvaluation(Evaluation(None, outcome=Outcome.INFRASTRUCTURE)))
             return FAILED
@@ -111,8 +104,7 @@ class MLEEnvironment:
         """
         if not self._pending:
             raise ValueError("no program has been started")
-        evaluation = finished(self._pending[-1])
-        assert evaluation is not None
+        evaluation = _result(self._pending[-1])
         if evaluation.infrastructure_failed:
             return FAILED
         ended = f"valid submission after {evaluation.duration_s:.1f} s"
@@ -123,16 +115,11 @@ class MLEEnvironment:
 
     def _episode(self) -> Evaluation:
         """The evaluation of the last program, with the total duration of all programs; waits for running programs."""
-        evaluations = [evaluation for pending in self._pending if (evaluation := finished(pending)) is not None]
+        evaluations = [_result(pending) for pending in self._pending]
         if not evaluations:
             return Evaluation(self._reward.fail_reward, detail="no program was started")
         seconds = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
         return replace(evaluations[-1], duration_s=sum(seconds) if seconds else None)
-
-    def _close(self) -> None:
-        """Ends running programs, whose results are not needed."""
-        for pending in self._pending:
-            self._reward.stop(pending)
 
     @property
     def _running(self) -> Competition:
@@ -149,48 +136,36 @@ class ScoredMLEEnvironment(MLEEnvironment):
         return self._episode().reward
 
 
-def start(reward: MLEReward, program: str, competition: Competition) -> list[PendingEvaluation]:
-    """Queues a text as a program."""
-    source = given_program(program)
-    with LOCK:
-        return reward.submit_programs([(source, competition)])
+def _ended(pending: PendingEvaluation) -> bool:
+    with LOCK:  # it may be graded and recorded now
+        return pending.poll()
 
 
-def finished(pending: PendingEvaluation, until: float = math.inf) -> Evaluation | None:
-    """Waits for a program until a `time.monotonic()` time; returns `None` if it is still running."""
-    while True:
-        with LOCK:  # it can be graded and recorded now
-            if pending.poll():
-                return pending.result()
-        if (left := until - time.monotonic()) <= 0:
-            return None
-        wait([pending.awaited], timeout=min(left, POLL_S))
+def _result(pending: PendingEvaluation) -> Evaluation:
+    while not _ended(pending):
+        wait([pending.awaited])
+    return pending.result()
 
 
 def _infrastructure_failed(pending: PendingEvaluation) -> bool:
     """Whether it ended because our infrastructure failed; such a program does not count."""
-    evaluation = finished(pending, until=0.0)
-    return evaluation is not None and evaluation.infrastructure_failed
+    return _ended(pending) and pending.result().infrastructure_failed
 
 
 def _cut(text: str) -> str:
     return plain_text(cut_middle(text, ANSWER_CHARS))
 
 
+def _with_size(file: Path) -> str:
+    return f"{file.name} {file.lstat().st_size}"
+
+
 def _lines(file: Path, first: int, count: int) -> str:
-    """Reads lines from `first` on, within the file's first megabytes and the character limit."""
-    with open(file, "rb") as content:
-        lines = content.read(READ_BYTES).split(b"\n")
-    if len(lines) > 1 and not lines[-1]:
-        del lines[-1]
-    if first > len(lines):
+    with open(file, encoding="utf-8", errors="replace") as content:
+        lines = content.read(READ_CHARS).removesuffix("\n").split("\n")
+    shown = lines[first - 1 : first - 1 + count]
+    if not shown:
         raise ValueError(f"{file.name} has {len(lines)} lines, as far as it is read: look further by a program")
-    if b"\0" in b"".join(lines[first - 1 : first + 9]):
+    if any("\0" in line for line in shown):
         raise ValueError(f"{file.name} is no text file")
-    found: list[str] = []
-    for line in lines[first - 1 : first - 1 + count]:
-        text = line[: 4 * LINE_CHARS].decode(errors="replace").rstrip("\r")
-        found.append(text if len(text) <= LINE_CHARS else text[:LINE_CHARS] + "…")
-        if sum(map(len, found)) > ANSWER_CHARS:
-            break
-    return "\n".join(found)
+    return "\n".join(line if len(line) <= LINE_CHARS else f"{line[:LINE_CHARS]}…" for line in shown)

@@ -1,13 +1,12 @@
 """Competitions as Harbor tasks (https://www.harborframework.com/docs/tasks), for TRL's `HarborSpec` and for Harbor's agents."""
 
-import ast
 import importlib
 import json
 import math
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -31,8 +30,7 @@ SCHEMA = "1.4"  # of task.toml, as of Harbor 0.26
 USER = HOME.name  # of the image, who is not root
 AGENT = Limits(timeout_s=1800.0)
 PACKAGES = ("numpy", "pandas", "scipy", "scikit-learn", "pillow")  # of the image
-# What can be imported there beside Python's own modules: these packages, and those that they bring
-MODULES = {"numpy", "pandas", "scipy", "sklearn", "PIL", "joblib", "threadpoolctl", "dateutil", "six"}
+MODULES = {"numpy", "pandas", "scipy", "sklearn", "PIL"}  # of these packages
 # What `tests/` holds of this package: the grader and what it imports
 GRADER = (
     "spelling.py",
@@ -55,7 +53,7 @@ Your working directory is {home}. The files described above are in {home}/input.
 {home}/submission.csv, in the format of {home}/input/{sample}. Only that file is graded, once, when you have finished, even if \
 you are asked to write an answer elsewhere.{rules}
 
-Metric: {metric} ({direction} is better). You have {minutes:g} minutes, {threads} CPU core{plural} and {memory_mb} MB of memory. \
+Metric: {metric} ({direction} is better). You have {minutes:g} minutes, {threads} CPU core(s) and {memory_mb} MB of memory. \
 Python is installed with {packages}.
 """
 
@@ -107,15 +105,12 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT, organiza
 
     Raises:
         `FileExistsError`: The folder exists.
-        [`CompetitionError`]: A competition cannot be loaded or named, or its metric is part of a package, or imports what
-            the image lacks.
-        `ValueError`: Harbor would not take the organization or the limits.
+        [`CompetitionError`]: A competition cannot be loaded or named, or its metric is part of a package.
+        `ValueError`: Harbor would not take the limits.
     """
     exists = FileExistsError(f"{folder} exists: name another folder with --harbor")
     if folder.exists():
         raise exists
-    if not re.fullmatch(r"[A-Za-z0-9][\w-]*", organization, flags=re.ASCII):
-        raise ValueError(f"--organization must be letters, digits, hyphens and underscores, got {organization!r}")
     if not all(0 < limit < math.inf for limit in (limits.timeout_s, limits.memory_mb, limits.threads)):
         raise ValueError("--agent_timeout_s, --memory_mb and --cpus must be finite and above 0")
     names = _names(tasks)
@@ -130,13 +125,9 @@ def _names(tasks: TaskSet) -> dict[str, str]:
     names: dict[str, str] = {}
     for competition_id in tasks:
         name = re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("._-")
-        if not name:
+        if not name or name in names:
             raise CompetitionError(
-                f"{competition_id!r} cannot name a Harbor task: give it an id with letters from a to z"
-            )
-        if name in names:
-            raise CompetitionError(
-                f"{names[name]!r} and {competition_id!r} would both be the Harbor task {name!r}: rename one"
+                f"{competition_id!r} needs an id of its own with letters from a to z, to name a task"
             )
         names[name] = competition_id
     return names
@@ -191,44 +182,20 @@ def _own_metric(competition: Competition, tests: Path) -> dict[str, Any]:
         )
     metric, scoring = competition.metric, competition.scoring
     try:
-        found = import_named("metric", metric)
+        loaded = import_named("metric", metric)
     except ValueError as error:
         raise CompetitionError(f"{competition.id!r}: {error}") from error
     module = metric.rpartition(".")[0]
     if module.partition(".")[0] not in MODULES:
         source = Path(importlib.import_module(module).__file__ or "")
-        if "." in module or source.suffix != ".py" or source.stem != module:
+        if "." in module or source.suffix != ".py":
             raise CompetitionError(
                 f"the metric {metric} of {competition.id!r} must be in a file of its own, such as my_module.py, to be graded elsewhere"
             )
-        if lacking := [name for name in _imports(ast.parse(source.read_bytes())) if not _is_in_image(name)]:
-            raise CompetitionError(
-                f"the metric {metric} of {competition.id!r} imports {', '.join(lacking)}, which the task lacks: put what "
-                f"it needs into {source.name}"
-            )
         shutil.copyfile(source, tests / source.name)
-    if isinstance(found, Metric):
+    if isinstance(loaded, Metric):
         return {}
     return {"higher_is_better": scoring.higher_is_better, "takes": str(scoring.takes)}
-
-
-def _imports(code: ast.AST) -> Iterator[str]:
-    """The dotted names that code imports, but for those in a `try` statement, without which it may do."""
-    for part in ast.iter_child_nodes(code):
-        if isinstance(part, ast.Import):
-            yield from (alias.name for alias in part.names)
-        elif isinstance(part, ast.ImportFrom):
-            yield from (f"{part.module}.{alias.name}" for alias in part.names)
-        elif not isinstance(part, ast.Try):
-            yield from _imports(part)
-
-
-def _is_in_image(name: str) -> bool:
-    """Whether a grader can import this: from Python's own modules, the packages, or our modules beside it."""
-    ours = [f"trl_mle.{path.removesuffix('.py').replace('/', '.')}" for path in GRADER]
-    return name.partition(".")[0] in sys.stdlib_module_names | MODULES or any(
-        f"{name}.".startswith(f"{module}.") for module in ours
-    )
 
 
 def _dockerfile(environment: Path) -> str:
@@ -256,7 +223,6 @@ def _instruction(competition: Competition, limits: Limits) -> str:
         direction="higher" if competition.higher_is_better else "lower",
         minutes=limits.timeout_s / 60,
         threads=limits.threads,
-        plural="s" if limits.threads > 1 else "",
         memory_mb=limits.memory_mb,
         packages=", ".join(PACKAGES),
     )
@@ -269,7 +235,7 @@ def _config(competition: Competition, reward: Reward, name: str, limits: Limits)
             "": {"schema_version": SCHEMA, "artifacts": [f"{HOME}/submission.csv"]},
             "task": {
                 "name": name,
-                "description": _title(competition),
+                "description": competition.id,
                 "keywords": ["machine-learning", competition.metric],
             },
             "metadata": {
@@ -283,12 +249,6 @@ def _config(competition: Competition, reward: Reward, name: str, limits: Limits)
             "environment": {"build_timeout_sec": 1800.0, "cpus": limits.threads, "memory_mb": limits.memory_mb},
         }
     )
-
-
-def _title(competition: Competition) -> str:
-    """The first heading of the description, unless it is one of Kaggle's."""
-    heading = re.match(r"# (.+)", competition.description.lstrip())
-    return heading[1].strip() if heading and heading[1].strip() != "Overview" else competition.id
 
 
 def _toml(sections: Mapping[str, Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from jinja2 import TemplateError
 from safetensors import SafetensorError, safe_open
 
 from trl_mle import models
-from trl_mle.models import Completion, Prompt, is_missing_folder, look_up
+from trl_mle.models import Completion, Prompt
 from trl_mle.prompts import estimate_tokens
 from trl_mle.rewards.progress import ARGUMENTS_FILE, read_arguments
 
@@ -90,13 +90,11 @@ def check_policy(name: str) -> None:
         return
     _check_folder(name)
     try:
-        look_up(name)
         from transformers import AutoConfig  # after what is quickly checked: it takes seconds
 
         base = _base_model(name)
         if base is not None:
             _check_folder(base)
-            look_up(base)
         AutoConfig.from_pretrained(base or name)
         tokenizer = _load_tokenizer(name)
     except (OSError, ValueError, HTTPError, StrictDataclassError) as error:
@@ -106,9 +104,7 @@ def check_policy(name: str) -> None:
 
 
 def _check_folder(name: str) -> None:
-    """Raises `OSError` if the name can only be a folder and it does not exist, or if the folder holds no model."""
-    if is_missing_folder(name):
-        raise FileNotFoundError(f"there is no folder {name}")
+    """Raises `OSError` if a folder holds no model."""
     folder = Path(name)
     if folder.is_dir():
         if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):

@@ -18,7 +18,7 @@ from yaml import YAMLError
 
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import Limits, SandboxError
-from trl_mle.models import is_missing_folder, look_up, tokenize_prompts
+from trl_mle.models import tokenize_prompts
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE, read_arguments
 from trl_mle.showing import terminal_line
@@ -172,13 +172,11 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     """
     if name is None:
         raise ValueError("model_name_or_path: name the model to train")
-    if is_missing_folder(name):
-        raise FileNotFoundError(f"model_name_or_path: there is no folder {name}")
     try:
-        look_up(name, options.get("revision"))
         tokenizer = AutoTokenizer.from_pretrained(name, **options)
     except (OSError, ValueError) as error:
-        raise OSError(f"model_name_or_path: cannot load the tokenizer of {name}: {error}") from error
+        where = "" if Path(name).is_dir() else ", which is not a local folder"
+        raise OSError(f"model_name_or_path: cannot load the tokenizer of {name}{where}: {error}") from error
     if tokenizer.chat_template is None:
         raise ValueError(f"model_name_or_path: {name} has no chat template: use an instruction-tuned model")
     return tokenizer

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from trl_mle.models.language_model import Completion, LanguageModel, LanguageModelError, Prompt
-from trl_mle.models.lookup import is_missing_folder, look_up
 
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ __all__ = [
     "check_shareable",
     "generate",
     "is_bfloat16_faster",
-    "is_missing_folder",
-    "look_up",
     "render_prompt",
     "shared_prefill",
     "tokenize_prompts",

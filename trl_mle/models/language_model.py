@@ -42,8 +42,7 @@ class LanguageModel(Protocol):
     def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
         Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Does not raise if the model
-        does not answer, but [`LanguageModelError`] if an endpoint refuses the key from the start. If processes must generate
-        together, each of them calls this, some perhaps without a prompt.
+        does not answer. If processes must generate together, each of them calls this, some perhaps without a prompt.
         """
         ...
 

@@ -119,14 +119,8 @@ class MLEGRPOConfig(GRPOConfig):
         > Parameters that control a vLLM server
 
         vllm_request_timeout_s (`float`, *optional*, defaults to `1800.0`):
-            Timeout of a request to the server, such as for the completions of a batch, in seconds. After three
-            failures, the run saves a checkpoint and ends. An unreachable server has `vllm_server_timeout` seconds to
-            come back.
-
-        > Parameters that control pushes to the Hub
-
-        push_checkpoint_revisions (`bool`, *optional*, defaults to `False`):
-            Whether to push each checkpoint's model to a separate branch, `step-<step>`. Needs `push_to_hub`.
+            Timeout of a request to the server, such as for the completions of a batch, in seconds. If the server fails,
+            the run saves a checkpoint and ends.
 
         > Parameters whose default differs from [`~trl.GRPOConfig`]'s
 
@@ -192,10 +186,6 @@ class MLEGRPOConfig(GRPOConfig):
     vllm_request_timeout_s: float = field(
         default=1800.0, metadata={"help": "Timeout of a request to a vLLM server, in seconds."}
     )
-    push_checkpoint_revisions: bool = field(
-        default=False,
-        metadata={"help": "Push each checkpoint's model to a branch `step-<step>`. Needs `push_to_hub`."},
-    )
     num_completions_to_print: int | None = field(
         default=0, metadata={"help": "Number of programs per step that `log_completions` prints; null prints all."}
     )
@@ -252,8 +242,6 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(
                 "share_prompts keeps what gradient_checkpointing drops: set gradient_checkpointing to false"
             )
-        if self.push_checkpoint_revisions and not self.push_to_hub:
-            raise ValueError("push_checkpoint_revisions needs push_to_hub")
         if self.enable_jit_checkpoint:
             raise ValueError(
                 "enable_jit_checkpoint saves between two generations, where a run cannot be resumed exactly: leave it out, and "

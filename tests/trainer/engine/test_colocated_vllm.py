@@ -62,26 +62,6 @@ def test_seed_decides_what_is_sampled(sample):
     assert resumed == one[1:]
 
 
-@pytest.mark.parametrize(
-    ("clip_min", "clip_max", "masked"), [(None, None, 0.0), (None, 1e-9, 1.0), (1e-9, 1e9, 0.0), (1e9, None, 1.0)]
-)
-@pytest.mark.parametrize("mode", ["sequence_mask", "token_mask"])
-def test_share_of_tokens_that_are_masked(monkeypatch, tiny_model, tmp_path, clip_min, clip_max, masked, mode):
-    monkeypatch.setattr(
-        "trl.trainer.grpo_trainer.VLLMGeneration", StandIn
-    )  # gives each token a probability of exp(-5)
-    config = {
-        f"vllm_importance_sampling_{name}": value for name, value in (("clip_min", clip_min), ("clip_max", clip_max))
-    }
-    config |= {"use_vllm": True, "max_steps": 1, "vllm_importance_sampling_mode": mode}
-    trainer = make_trainer(
-        tiny_model, tmp_path, lambda completion_ids, **_: [float(ids[0]) for ids in completion_ids], **config
-    )
-    trainer.train()
-    (row,) = [row for row in trainer.state.log_history if "sampling/masked_rate" in row]
-    assert row["sampling/masked_rate"] == masked
-
-
 @pytest.mark.parametrize(("processes", "tensor_parallel_size"), [(1, 1), (8, 1), (8, 2), (8, 8)])
 def test_no_two_engines_sample_the_same(processes, tensor_parallel_size):
     seeds = [

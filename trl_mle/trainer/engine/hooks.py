@@ -28,8 +28,6 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
     (GRPOTrainer, "_save_rng_state"): ("output_dir",),
     (GRPOTrainer, "_load_optimizer_and_scheduler"): ("checkpoint",),
     (GRPOTrainer, "train"): ("resume_from_checkpoint", "trial", "ignore_keys_for_eval"),
-    (GRPOTrainer, "_push_from_checkpoint"): ("checkpoint_folder",),
-    (GRPOTrainer, "_finish_current_push"): (),
     (GRPOTrainer, "create_model_card"): ("model_name", "dataset_name", "tags"),
     (GRPOTrainer, "init_hf_repo"): ("token", "..."),
     (VLLMGeneration, "_iter_named_params"): (),

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 class VLLMTrainer(GRPOTrainer):
     """[`~trl.GRPOTrainer`] whose samples do not depend on the `generation_config.json` in the model's folder, except
     for special tokens, and with some differences for vLLM: `args.seed` determines the samples of a colocated vLLM,
-    adapters are merged without changing the base model, the metric `sampling/masked_rate` is the share of tokens
-    masked because their probabilities under vLLM and the trainer differ, a colocated vLLM shuts down before its
-    process group, and a server may hang, die and come back ([`~trl_mle.trainer.engine.vllm_server.VLLMServer`])."""
+    adapters are merged without changing the base model, a colocated vLLM shuts down before its process group, and a
+    run whose server fails saves a checkpoint ([`~trl_mle.trainer.engine.vllm_server.VLLMServer`])."""
 
     args: MLEGRPOConfig
     model: "PreTrainedModel"
@@ -45,9 +44,7 @@ class VLLMTrainer(GRPOTrainer):
                 )
             generation._iter_named_params = functools.partial(merged_params, generation)
         if self.vllm_mode == "server":
-            self.vllm_server = VLLMServer(
-                self.vllm_generation, self.args.vllm_request_timeout_s, self.args.vllm_server_timeout
-            )
+            self.vllm_server = VLLMServer(self.vllm_generation, self.args.vllm_request_timeout_s)
             self.vllm_generation = self.vllm_server  # type: ignore[assignment]
         if self.vllm_mode == "colocate":
             # vLLM's start seeds all generators by rank, after TRL seeded them by `seed`, and vLLM samples from them
@@ -57,19 +54,6 @@ class VLLMTrainer(GRPOTrainer):
     def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple:
         with without_defaults(self.model):
             return super()._generate_single_turn(*args, **kwargs)
-
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        output = super()._generate_and_score_completions(inputs)
-        ratio = output.get("importance_sampling_ratio")  # (B, T), or (B, 1): of whole completions
-        if ratio is not None:
-            tokens = output["completion_mask"]
-            masked, all_ = (
-                self.accelerator.gather(torch.stack([(tokens * (ratio == 0)).sum(), tokens.sum()])).view(-1, 2).sum(0)
-            )
-            self._metrics["train" if self.model.training else "eval"]["sampling/masked_rate"].append(
-                (masked / all_.clamp(min=1)).item()
-            )
-        return output
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         try:
