@@ -1,6 +1,5 @@
 import json
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,10 +11,9 @@ import pandas as pd
 import pytest
 from sklearn.utils import all_estimators
 from support.programs import PROGRAMS, UNTOUCHED
-from support.scripted_model import ScriptedModel
 
 from trl_mle.execution.program import split_lines
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, insert_prints, milestones, verify
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, insert_prints, verify
 
 
 NONCE = "5e1f0c9a7b3d2468"
@@ -440,16 +438,3 @@ def test_many_paths_through_a_program_end():
     for source in (calls, loops, images, files):
         AstInstrumenter().instrument(source)
     assert time.perf_counter() - start < 10
-
-
-def test_other_rules_have_another_identity(monkeypatch, tmp_path):
-    """Results of programs whose prints are placed by older rules are not reused."""
-    digest = milestones.rules_digest()
-    assert digest in AstInstrumenter().identity
-    assert digest in LmInstrumenter(ScriptedModel("")).identity
-    copy = shutil.copytree(Path(milestones.__file__).parent, tmp_path / "instrumentation")
-    monkeypatch.setattr(milestones, "__file__", str(copy / "milestones.py"))
-    assert milestones.rules_digest.__wrapped__() == digest
-    with (copy / "steps" / "names.py").open("a") as file:
-        file.write("FITS = PREDICTS\n")
-    assert milestones.rules_digest.__wrapped__() != digest

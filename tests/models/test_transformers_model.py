@@ -67,14 +67,8 @@ def test_an_answer_that_takes_too_long_ends(tiny_model):
     assert all(one.text.startswith(other.text) for one, other in zip(whole, cut, strict=True))
 
 
-def test_changed_weights_are_noticed(tiny_model):
-    model = TransformersModel(tiny_model)
-    assert not any(weight.requires_grad for weight in model.model.parameters())
-    model.complete(PROMPTS, 4)
-    model.check_frozen()
-    next(model.model.parameters()).view(-1)[0] += 1e-3
-    with pytest.raises(LanguageModelError, match=f"weights of the instrumenting model {tiny_model} have changed"):
-        model.check_frozen()
+def test_the_weights_are_frozen(tiny_model):
+    assert not any(weight.requires_grad for weight in TransformersModel(tiny_model).model.parameters())
 
 
 def test_model_without_chat_template_is_refused(tiny_model, tmp_path):

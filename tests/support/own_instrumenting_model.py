@@ -26,9 +26,9 @@ def main(model, output_dir):
     trainer = GRPOTrainer(model, lambda completions, **_: [0.0] * len(completions), args, rows)
     results = {
         "answers": [completion.text for completion in own.complete(PROMPTS[args.process_index :], TOKENS)],
+        "frozen": not any(weight.requires_grad for weight in own.model.parameters()),
         "sharded": any(hasattr(weight, "ds_tensor") for weight in trainer.model.parameters()),
     }
-    own.check_frozen()
     Path(output_dir, f"{args.process_index}.json").write_text(json.dumps(results))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()

@@ -19,9 +19,3 @@ class ScriptedModel:
     def answer(self):
         text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return Completion(text, 0 if text is None else len(text.split()))
-
-    def fingerprint(self):
-        return self.identity
-
-    def check_frozen(self):
-        pass

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 from trl_mle.execution.program import InstrumentedProgram, ProgramError, parse_program
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.milestones import rules_digest
 from trl_mle.instrumentation.steps import find_steps
 from trl_mle.instrumentation.verify import verify
 
@@ -26,11 +25,6 @@ class AstInstrumenter:
 
     def __init__(self) -> None:
         self._programs = self._instrumented = 0
-
-    @property
-    def identity(self) -> str:
-        """Everything that determines the prints: the rules."""
-        return f"ast {rules_digest()}"
 
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
         """Places the prints of several programs."""

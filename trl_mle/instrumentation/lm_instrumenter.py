@@ -86,11 +86,6 @@ class LmInstrumenter:
         self._answers: OrderedDict[bytes, list[tuple[int, str]]] = OrderedDict()
         self._counts: Counter[str] = Counter()
 
-    @property
-    def identity(self) -> str:
-        """Everything that determines the prints: the way of asking, the model, its weights if visible, and the rules."""
-        return f"lm {self.mode} {self.model.fingerprint()}, {self.fallback.identity}"
-
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """Places the prints of one program, see [`AstInstrumenter.instrument`]."""
         return self.instrument_many([source], nonce)[0]

@@ -1,10 +1,7 @@
 """Milestones of a program, and the prints that mark them."""
 
 import ast
-import functools
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol, TypeGuard
 
 from trl_mle.execution.program import InstrumentedProgram
@@ -61,21 +58,8 @@ def is_block(value: object) -> TypeGuard[list[ast.stmt]]:
     return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
 
 
-@functools.cache
-def rules_digest() -> str:
-    """A digest of the source files of this package: other rules place other prints."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
-
-
 class Instrumenter(Protocol):
     """Inserts milestone prints into programs."""
-
-    @property
-    def identity(self) -> str:
-        """Everything that determines the prints: the class and its settings."""
 
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
         """Places the prints of several programs. Called once a batch in every training process."""

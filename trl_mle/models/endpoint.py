@@ -153,13 +153,6 @@ class EndpointModel:
         usage = answer.usage.model_dump() if answer.usage else {}
         return Completion(text or "", usage.get("completion_tokens") or 0, usage.get("prompt_tokens") or 0)
 
-    def fingerprint(self) -> str:
-        """See [`LanguageModel`]."""
-        return self.identity
-
-    def check_frozen(self) -> None:
-        """Does nothing: a server's weights are not visible."""
-
     def check_is_not(self, policy_server: str) -> None:
         """
         Raises [`LanguageModelError`] if this endpoint is the server, at this URL, that generates for the policy: training

@@ -45,11 +45,3 @@ class LanguageModel(Protocol):
         does not answer. If processes must generate together, each of them calls this, some perhaps without a prompt.
         """
         ...
-
-    def fingerprint(self) -> str:
-        """Identifies the model, including its weights where they are visible."""
-        ...
-
-    def check_frozen(self) -> None:
-        """Raises or warns if its weights have changed since creation, where they are visible."""
-        ...

@@ -54,22 +54,12 @@ class TransformersModel:
         self.model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval().requires_grad_(False)
         self.batch_size = batch_size
         self.identity = name
-        self.digest = weights_digest(self.model.state_dict())
 
     def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """See [`LanguageModel`]."""
         return generate(
             self.model, self.tokenizer, prompts, max_tokens, self.batch_size, chat_template_kwargs=NO_THOUGHTS
         )
-
-    def fingerprint(self) -> str:
-        """See [`LanguageModel`]."""
-        return self.digest
-
-    def check_frozen(self) -> None:
-        """Raises [`LanguageModelError`] if the weights have changed since loading."""
-        if weights_digest(self.model.state_dict()) != self.digest:
-            raise LanguageModelError(f"the weights of the instrumenting model {self.identity} have changed")
 
 
 @torch.no_grad()
