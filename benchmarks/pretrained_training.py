@@ -21,6 +21,14 @@ here. Written down before the first run (2026-11-28):
 - Rule: ideas become the default of the recipes that are not the paper's if the interval of `ideas` less the 0.5B asked lies above 0;
   shared credit does if `ideas, shared` less `ideas` does. Until there are two seeds of two competitions, nothing is concluded.
 
+Written down when `asked, ideas` had ended on nomad2018 with seed 0, and `ideas` was at step 14 there (as good as asking, at equal programs),
+before the first run of these:
+
+- Question: where half of the groups are asked for variations of the best ideas, does training, which makes programs valid, find better ones
+  than the same asking without it?
+- Arms: `ideas, varied`; `asked, ideas, varied`: the same with a learning rate of 0, so that prompts are chosen in the same way.
+- Primary outcome and rule as above, `ideas, varied` less `asked, ideas, varied`, then less `ideas`.
+
 A finished step is kept: a run that was interrupted goes on from its last checkpoint. A finished cell is a line of `cells.jsonl`, and is not run again.
 """
 
@@ -56,6 +64,8 @@ ARMS: dict[str, dict[str, Any]] = {
     "ideas": {"objective": "max_at_k", **IDEAS},
     "ideas, shared": {"objective": "credit.Shared", **IDEAS},
     "shared": {"objective": "credit.Shared"},
+    "ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5},
+    "asked, ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5, "learning_rate": 0.0},
     "asked, ideas": {"ideas": "default"},
 }
 ASKED = "asked, ideas"

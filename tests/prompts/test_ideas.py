@@ -2,6 +2,7 @@
 
 import ast
 import pickle
+import random
 
 import pytest
 from support.on_cpu import ON_CPU
@@ -9,6 +10,7 @@ from support.on_cpu import ON_CPU
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.execution import Limits, LocalExecutor, Outcome
 from trl_mle.prompts import Idea, Ideas, scratch_prompt
+from trl_mle.prompts.ideas import NUMBER
 from trl_mle.prompts.opening import opening
 from trl_mle.trainer import MLEGRPOConfig
 from trl_mle.trainer.asking.dataset import scratch_dataset
@@ -41,6 +43,27 @@ def test_default_ideas_differ_and_begin_programs(name, default):
         assert begun.endswith(idea.imports)
         assert f"# Fit {idea.fit} to X_train and y_train, set submission" in begun
         assert idea.code.strip() in begun
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_variation_differs_in_one_number_and_can_be_varied_again(name, default):
+    comp, rng, numbers = load_competition(name), random.Random(0), 0
+    for idea in default.of(comp):
+        before = idea
+        for _ in range(20):
+            varied = default.varied(comp, before.name, rng)
+            if varied is None:
+                assert not NUMBER.search(idea.fit)
+                break
+            numbers += 1
+            assert (varied.imports, varied.code, varied.features) == (idea.imports, idea.code, idea.features)
+            assert NUMBER.sub("0", varied.fit) == NUMBER.sub("0", idea.fit)
+            values = list(zip(NUMBER.findall(before.fit), NUMBER.findall(varied.fit), strict=True))
+            assert sum(old != new for old, new in values) <= 1  # 1 cannot be halved
+            ast.parse(varied.fit)
+            before = varied
+    assert numbers >= 100
+    assert default.varied(comp, "a forest of 300 trees", rng) is None
 
 
 def test_there_are_none_for_texts_to_predict(default):

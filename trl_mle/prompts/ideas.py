@@ -1,6 +1,7 @@
 """Ideas of what a program may fit, so that the programs of a policy differ: default ones, or those of a file."""
 
 import random
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from trl_mle.prompts.features import what_it_reads
 
 
 DEFAULT = Path(__file__).with_name("ideas.yaml")
+NUMBER = re.compile(r"(?<=[=(, ])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])")  # in the arguments of a model
+STEPS = 1 / 3, 1 / 2, 2, 3  # factors of a number that is varied
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,22 @@ class Ideas:
             return None
         turn, place = divmod(number, len(ideas))
         return random.Random(f"{self.seed} {comp.id} {turn}").sample(ideas, len(ideas))[place]
+
+    def varied(self, comp: Competition, name: str, rng: random.Random) -> Idea | None:
+        """
+        The idea of this name, which may be such a variation itself, with one of its numbers halved, doubled, a third or three times as
+        large; `None` if the name has no numbers, or is like that of no idea for the competition.
+        """
+        alike = {NUMBER.sub("0", idea.name): idea for idea in self.of(comp)}
+        idea = alike.get(NUMBER.sub("0", name))
+        fit = name if idea is None else name.removesuffix(f" on {idea.features}")
+        numbers = list(NUMBER.finditer(fit))
+        if idea is None or not numbers:
+            return None
+        number, factor = rng.choice(numbers), rng.choice(STEPS)
+        value = float(number[0]) * factor
+        text = f"{max(1, round(value))}" if number[0].isdecimal() else f"{value:.3g}"
+        return replace(idea, fit=fit[: number.start()] + text + fit[number.end() :])
 
 
 def _default_for(comp: Competition) -> list[Idea]:

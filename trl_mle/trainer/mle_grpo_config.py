@@ -50,8 +50,8 @@ class MLEGRPOConfig(GRPOConfig):
 
         improve_probability (`float`, *optional*, defaults to `0.5`):
             Probability that a group of completions improves an earlier valid solution instead of writing one from
-            scratch. Before the first valid solution, all groups start from scratch. This option and the solution
-            options below need the trainer's `competitions`.
+            scratch; with `ideas`, that it is asked for a variation of the idea of one. Before the first valid solution, all groups
+            start from scratch. This option and the solution options below need the trainer's `competitions`.
         pool_size (`int`, *optional*, defaults to `64`):
             Number of solutions kept per competition; of more than 32 fewer, see [`~trl_mle.solutions.SolutionPool`].
         show_test_score (`bool`, *optional*, defaults to `False`):

@@ -74,6 +74,31 @@ def test_groups_are_asked_as_often_as_configured(trainer):
     assert len(parents) == 5
 
 
+def test_with_ideas_a_variation_of_a_good_one_is_asked_for():
+    """Of the best program's idea most often; where no solution has an idea with a number, the row stays as it is."""
+    tasks = TaskSet(["wine"])
+    args = MLEGRPOConfig("out", **ON_CPU, ideas="default", improve_probability=0.5, num_generations=2)
+    args.per_device_train_batch_size = 2
+    prompts = SolutionPrompts(tasks, args, Limits(), lambda prompt: 0)
+    rows = [{"prompt": FROM_SCRATCH, "competition": "wine", "idea": "a forest"} | SCRATCH] * 400
+    prompts.pool.observe([Solution("wine", "x = 0", "", 1.0, step=1, idea="GaussianNB()")])
+    assert prompts.choose(rows, first=0) == rows
+    ideas = "RandomForestClassifier(n_estimators=300)", "ExtraTreesClassifier(n_estimators=900)"
+    prompts.pool.observe(Solution("wine", f"x = {i}", "", i / 2, step=1, idea=idea) for i, idea in enumerate(ideas, 1))
+    chosen = prompts.choose(rows, first=0)
+    groups = chosen[:: args.group_size]
+    assert all(row == groups[i // args.group_size] for i, row in enumerate(chosen))
+    varied = [row for row in groups if row["prompt_kind"] == "improve"]
+    assert 60 < len(varied) < 140  # of 200
+    assert {row["parent_score"] for row in varied} == {0.5, 1.0}
+    for row in varied:
+        assert row["idea"] not in ideas
+        assert f"# Fit {row['idea']} to X_train" in row["prompt"][-1]["content"]
+    best = [row for row in varied if row["parent_score"] == 1.0]
+    assert all(row["idea"].startswith("ExtraTrees") for row in best)
+    assert len(best) > len(varied) / 2
+
+
 def test_the_same_program_in_two_competitions_asks_for_each(trainer):
     trainer.solution_prompts.pool.load_state_dict({})
     trainer.solution_prompts.pool.observe(Solution(name, "x = 1", "out", 0.5, step=0) for name in ("wine", "diabetes"))

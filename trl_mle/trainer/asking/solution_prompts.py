@@ -1,4 +1,4 @@
-"""Chooses improve prompts: groups improve a solution of the pool."""
+"""Chooses improve prompts: groups improve a solution of the pool, or vary its idea."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -6,7 +6,8 @@ from typing import Any
 
 from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
-from trl_mle.prompts import improve_prompt
+from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
+from trl_mle.prompts.ideas import NUMBER
 from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.judged import Judged, Row, competition_of
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -14,6 +15,7 @@ from trl_mle.trainer.part import Part
 
 
 LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
+VARIED = 8  # ideas, whose best programs are best
 LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
 NO_IMPROVING = "set improve_probability to 0"
 
@@ -23,7 +25,8 @@ Prompt = list[dict[str, str]]
 class SolutionPrompts(Part):
     """
     Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
-    `args.improve_probability`, a group of completions improves an earlier solution.
+    `args.improve_probability`, a group of completions improves an earlier solution. With `args.ideas` it is not shown that solution, but
+    asked for a variation of its idea: a model that writes valid programs tunes numbers better than it rewrites programs.
 
     A group's prompt is a function of the seed, the generation and the group's number over all processes, so that its
     members agree on every process. All processes observe the same programs, and so have the same pool.
@@ -52,6 +55,7 @@ class SolutionPrompts(Part):
         self.count_tokens = count_tokens
         self.generation = 0  # number of batches so far, including those before a resume
         self.pool = SolutionPool(competitions, args.pool_size)
+        self.ideas = Ideas(args.ideas, args.seed)
 
     @property
     def shows_solutions(self) -> bool:
@@ -60,12 +64,12 @@ class SolutionPrompts(Part):
 
     def check(self) -> None:
         """Raises `ValueError` if a prompt with an earlier program cannot be made short enough (of many competitions, tries some)."""
-        for name in self.competitions.few() if self.shows_solutions else ():
+        for name in self.competitions.few() if self.shows_solutions and not self.ideas else ():
             longest = -1.23456e-05  # in print
             self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, longest, step=0))
 
     def choose(self, rows: list[Row], first: int) -> list[Row]:
-        """Gives some groups a solution of the pool to improve."""
+        """Gives some groups a solution of the pool to improve, or a variation of its idea."""
         if self.shows_solutions and isinstance(rows[0]["prompt"], str):
             raise ValueError(
                 f"the dataset's prompts are texts, and those that improve are conversations: {NO_IMPROVING}"
@@ -76,6 +80,9 @@ class SolutionPrompts(Part):
             group = (first + i) // self.args.group_size
             rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
             improves = rng.random() < self.args.improve_probability
+            if improves and self.ideas:
+                chosen.append(self._varied(row, rng))
+                continue
             parent = self.pool.sample(competition_of(row, self.competitions) or "", rng) if improves else None
             if parent is None:
                 chosen.append(row)
@@ -85,6 +92,22 @@ class SolutionPrompts(Part):
             chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(parent, row))
         self.generation += 1
         return chosen
+
+    def _varied(self, row: Row, rng: random.Random) -> Row:
+        """A row that asks for a variation of one of the best ideas; the row itself if there is none yet."""
+        name = competition_of(row, self.competitions) or ""
+        best: dict[str | None, Solution] = {}
+        for solution in self.pool.ranked(name):
+            best.setdefault(solution.idea, solution)
+        parents = [solution for idea, solution in best.items() if idea is not None and NUMBER.search(idea)][:VARIED]
+        if not parents:
+            return row
+        parent = rng.choices(parents, weights=range(len(parents), 0, -1))[0]
+        idea = self.ideas.varied(self.competitions[name], parent.idea or "", rng)
+        if idea is None:
+            return row
+        prompt = scratch_prompt(self.competitions[name], self.limits, self.args.begin_program, idea)
+        return row | {"prompt": prompt} | _parent_columns(parent, row) | {"idea": idea.name}
 
     def prompt_with(self, parent: Solution) -> Prompt:
         """The prompt to improve a solution."""
