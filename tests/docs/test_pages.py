@@ -57,7 +57,3 @@ def test_every_package_is_in_the_reference():
     packages = [path.parent.name for path in (ROOT / "trl_mle").glob("*/__init__.py") if "__all__" in path.read_text()]
     assert len(packages) > 10
     assert not [name for name in packages if f"::: trl_mle.{name}\n" not in reference]
-
-
-def test_the_readme_is_a_screen_or_two():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 110

@@ -29,9 +29,9 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_fits_a_window(site, tmp_path, page, width):
+def test_a_page_fits_a_phone(site, tmp_path, page):
+    width = 390
     found = look_at(site / f"{page}.html", tmp_path, width)
     assert found["width"] <= width
     assert all(natural > 0 and shown <= width for _, natural, shown in found["images"])
