@@ -116,14 +116,15 @@ def test_equal_programs_do_equal_things(executor, competition):
 
 
 def test_a_program_runs_as_with_pythons_own_command(executor, competition):
-    """It is the main module of a file, may change its priority, and ends with its threads and what it has registered."""
+    """It is the main module of a file, may change its priority, and ends with its threads and what it registered."""
     program = """
 import atexit, inspect, multiprocessing, os, subprocess, sys, threading, time
 def double(x):
     return 2 * x
 if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        print(pool.map(double, [21]), sys.argv, inspect.getsource(double).count("return"), hasattr(__builtins__, "open"))
+        print(pool.map(double, [21]), sys.argv, inspect.getsource(double).count("return"))
+    print(hasattr(__builtins__, "open"))
     print(subprocess.run(["head", "-c", "1"], input=b"x" * 10**6, stdout=subprocess.PIPE).stdout)
     os.nice(1)
     os._exit = lambda code: None  # once, the process went on with the code of its supervisor
@@ -131,7 +132,7 @@ if __name__ == "__main__":
     threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
 """
     result = run(executor, competition, program)
-    assert result.stdout == "[42] ['/sandbox/work/solution.py'] 1 True\nb'x'\nthread\natexit\n", result.stderr
+    assert result.stdout == "[42] ['/sandbox/work/solution.py'] 1\nTrue\nb'x'\nthread\natexit\n", result.stderr
     assert (result.outcome, result.stderr) == (Outcome.OK, "")
 
 

@@ -167,7 +167,7 @@ KINDS = {
 )
 @settings(max_examples=40)
 def test_features_are_numbers_of_both_tables_and_no_targets(columns, targets, has_column_to_fill, seed):
-    """Whatever the tables hold beside two columns of numbers: texts are left out, categories become indicators, and gaps are filled."""
+    """Whatever else they hold: texts are left out, categories become indicators, and gaps are filled."""
     rng, rows = np.random.default_rng(seed), 300
     kinds = {"n0": "number", "n1": "number"} | {f"{name} {i}": kind for i, (kind, name) in enumerate(columns)}
     group = [*kinds][2] if columns and seed % 2 else None

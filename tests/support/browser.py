@@ -42,7 +42,7 @@ async function measure(frame) {{
 def look_at(page: Path, folder: Path, width: int, screenshot: Path | None = None, height: int = 900) -> dict:
     """
     Opens a page in a window; returns `width` and `height` of the content, `images` with their alt texts, natural and
-    displayed widths, `headings`, `requests`, the resources that the page loaded, and `urls`, everything that it requested.
+    displayed widths, `headings`, `requests`, the resources of the page, and `urls`, everything that it requested.
     """
     frame = folder / f"frame-{width}.html"
     frame.write_text(FRAME.format(url=page.as_uri(), width=width, height=height))

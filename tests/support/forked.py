@@ -23,7 +23,7 @@ _CONTEXT.set_forkserver_preload(["trl_mle.trainer", "trl_mle.launching", "trl_ml
 
 
 def accelerate_environment(config):
-    """The environment variables that `accelerate launch` sets for two processes on a CPU, with one of our configurations."""
+    """The environment variables that `accelerate launch` sets for two processes on a CPU, with one of our files."""
     from accelerate.commands.launch import _validate_launch_command, launch_command_parser
     from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 

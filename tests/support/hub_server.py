@@ -23,8 +23,8 @@ LFS_SUFFIXES = (".bin", ".pt", ".pth", ".safetensors", ".parquet")
 
 class HubServer:
     """
-    Holds the files of each repository's branches by `("<type>s/<owner>/<name>", branch)`. `meddle` gets method and path of
-    each request; if it returns a status, that is the whole answer.
+    Holds the files of each repository's branches by `("<type>s/<owner>/<name>", branch)`. `meddle` gets method and
+    path of each request; if it returns a status, that is the whole answer.
     """
 
     def __init__(self):

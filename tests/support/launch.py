@@ -34,7 +34,7 @@ def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=
 
 
 def launch(script, arguments, folder, *, timeout_s=240, environment=None, **options):
-    """Runs a script as processes that train together; returns their exit status and output. Kills all at the timeout."""
+    """Runs a script as processes that train together, killed at the timeout; returns exit status and output."""
     command = launch_command(script, arguments, folder, **options)
     command["env"] |= environment or {}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}

@@ -5,7 +5,7 @@ import re
 from trl_mle.instrumentation import MILESTONES
 
 
-# A line with the program's name and its milestones begins each of them. Many more, with labels, are in benchmarks/milestones
+# A line with name and milestones begins each program. Many more, with labels, are in benchmarks/milestones
 _PROGRAMS = r'''
 ### flat: all
 import pandas as pd

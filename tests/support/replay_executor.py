@@ -21,8 +21,8 @@ class ReplayExecutor(FakeExecutor):
 
     About 5% of all sources meet a failure of our infrastructure, 20% an error, 10% write no submission, and the rest are
     valid, with scores from the sample submission's to a perfect one. An instrumented program prints its first milestones.
-    Each call of `submit` takes `wait_s`, so that there is time to interrupt a run. A `patient` one's programs end after 1
-    to 5 polls, a slow one after more.
+    Each call of `submit` takes `wait_s`, so that there is time to interrupt a run. A `patient` one's programs end
+    after 1 to 5 polls, a slow one after more.
     """
 
     reports_start = True

@@ -13,7 +13,7 @@ from support.vllm_on_cpu import ENVIRONMENT
 
 
 class VllmServer:
-    """`vllm serve`, with more arguments, in its own environment (`$VLLM_PYTHON`); on a CPU in 32 bits and not compiled."""
+    """`vllm serve` in its own environment (`$VLLM_PYTHON`); on a CPU in 32 bits and not compiled."""
 
     def __init__(self, model, log, *more, **environment):
         with socket.socket() as free:
