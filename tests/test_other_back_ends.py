@@ -1,6 +1,5 @@
 """A back end that is not in this package: everything that runs programs accepts it."""
 
-import json
 import math
 import subprocess
 
@@ -15,7 +14,6 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate as evaluating
 from trl_mle.execution import Limits
 from trl_mle.execution.options import ExecutorArguments, make_executor
-from trl_mle.execution.program import REQUIRED
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
@@ -44,14 +42,9 @@ def test_an_exception_in_one_of_its_threads_ends_the_run(monkeypatch):
 
 @pytest.mark.parametrize("config", [{}, {"async_rollouts": True, "max_in_flight": 8}])
 def test_it_trains(solution_model, tmp_path, config):
-    sizes = {
-        "per_device_train_batch_size": 4,
-        "num_generations": 4,
-        "max_completion_length": 4,
-        "max_steps": 2,
-        "begin_program": False,
-    }
-    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **sizes, **solution_model.options, **config)
+    config = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4} | config
+    config |= ON_CPU | solution_model.options
+    args = MLEGRPOConfig(str(tmp_path), max_steps=2, begin_program=False, **config)
     with SubprocessExecutor() as executor:
         reward = MLEReward(["wine"], executor, show_progress=False, reuse_results=True)
         trainer = MLEGRPOTrainer(solution_model.path, reward, args, competitions=["wine"])
@@ -61,7 +54,9 @@ def test_it_trains(solution_model, tmp_path, config):
     assert last["mle/outcome/ok_rate"] > 0
     assert 0 <= last["mle/reuse/rate"] <= 1
     assert last["mle/reuse/saved_s"] >= 0
-    assert ("mle/async/idle_s" in last) == bool(config)  # it knows its slots and reports when programs start
+    assert ("mle/async/idle_s" in last) == config.get(
+        "async_rollouts", False
+    )  # it knows its slots and reports when programs start
 
 
 @pytest.mark.slow
@@ -70,24 +65,12 @@ def test_it_evaluates(tmp_path, monkeypatch):
     monkeypatch.setattr(SubprocessExecutor, "made", executors)
     monkeypatch.setattr(evaluating, "check_policy", lambda name: None)
     monkeypatch.setattr(evaluating, "load_policy", lambda name: policy)
-    args = evaluating.EvaluationArguments(
-        ["wine"],
-        str(tmp_path / "out"),
-        ["scripted"],
-        num_samples=2,
-        executor="support.subprocess_executor.SubprocessExecutor",
-    )
+    executor = "support.subprocess_executor.SubprocessExecutor"
+    args = evaluating.EvaluationArguments(["wine"], str(tmp_path), ["scripted"], num_samples=2, executor=executor)
     evaluating.run(args)
     assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 2, True)
-    assert (tmp_path / "out" / "results.json").exists()
+    assert (tmp_path / "results.json").exists()
     assert policy.prompts[0] == scratch_prompt(load_competition("wine"), SubprocessExecutor.limits, begin_program=True)
-
-    # It resumes where programs have another package: the prompts stay those from its start
-    begun = json.loads((tmp_path / "out" / "limits.json").read_text())
-    monkeypatch.setattr(SubprocessExecutor, "limits", Limits(30, 1024, packages=(*REQUIRED, "nltk")))
-    evaluating.run(args)
-    assert executors[1].count == 0
-    assert json.loads((tmp_path / "out" / "limits.json").read_text()) == begun
 
 
 def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):
@@ -95,11 +78,7 @@ def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):
     monkeypatch.setattr(execution, "RayExecutor", lambda address, **options: asked.update(options, address=address))
     make_executor(ExecutorArguments(program_timeout_s=5.0, program_memory_mb=512, ray_address="auto", gpu_slots=["0"]))
     assert (asked["address"], asked["timeout_s"], asked["memory_mb"], asked["num_gpus"]) == ("auto", 5.0, 512, True)
-    for count in (0, -1):
-        with pytest.raises(ValueError, match=f"^max_parallel_programs must be at least 1, got {count}$"):
-            make_executor(ExecutorArguments(max_parallel_programs=count))
-    with pytest.raises(ValueError, match=r"program_memory_mb must be positive and finite, got 0"):
-        make_executor(ExecutorArguments(program_memory_mb=0))
-    for timeout_s in (math.nan, math.inf):
-        with pytest.raises(ValueError, match=f"program_timeout_s must be positive and finite, got {timeout_s}"):
-            make_executor(ExecutorArguments(program_timeout_s=timeout_s))
+    with pytest.raises(ValueError, match="max_parallel_programs must be at least 1"):
+        make_executor(ExecutorArguments(max_parallel_programs=0))
+    with pytest.raises(ValueError, match="program_timeout_s must be positive and finite"):
+        make_executor(ExecutorArguments(program_timeout_s=math.nan))

@@ -30,36 +30,15 @@ PLACES = (
     "def f(x={}): pass",
     "t[{}].to_csv('submission.csv')",
 )
-NESTS = (
-    ("(", ",)"),
-    ("[", "]"),
-    ("f(", ")"),
-    ("-", ""),
-    ("x.y(", ").z"),
-    ("x[", "]"),
-    ("lambda x: ", ""),
-    ("(lambda x: ", ")(t)"),
-    ("{0: ", "}"),
-    ("[x for x in ", "]"),
-    ("[", " for x in t]"),
-    ("(x if x else ", ")"),
-    ("(x := ", ")"),
-    ("t + (", ")"),
-    ("t + ", ""),
-    ("", " + t"),
-    ("", ".x()"),
-    ("", "[0]"),
-)
+NESTS = [
+    ("(", ",)"), ("[", "]"), ("f(", ")"), ("-", ""), ("x.y(", ").z"), ("x[", "]"), ("(lambda x: ", ")(t)"),
+    ("[x for x in ", "]"), ("(x if x else ", ")"), ("(x := ", ")"), ("t + ", ""), ("", " + t"), ("", ".x()"),
+]  # fmt: skip
 BLOCKS = ("if t:", "for x in t:", "with open('x') as x:", "try:", "def f(x):", "class A:", "while t:", "match t:")
 LARGE = {
     "a long import": "import a" + ".a" * (MAX_LENGTH // 2 - 10),
-    "a long import over lines": "import a" + " \\\n . a" * (MAX_LENGTH // 7 - 10),
     "fields": "f'" + "{a}" * (MAX_LENGTH // 3 - 10) + "'",
-    "lines": "a\n" * (MAX_LENGTH // 2),
-    "blank lines": "\n" * MAX_LENGTH,
     "a string": "'" + "x" * (MAX_LENGTH - 2) + "'",
-    "strings": "'a'\n" * (MAX_LENGTH // 4),
-    "comments": "#\n" * (MAX_LENGTH // 2),
     "continued lines": "\\\n" * (MAX_LENGTH // 2 - 1) + "x",
     "open parentheses": "(" * MAX_LENGTH,
     "open strings": "'''\n" * (MAX_LENGTH // 4),
@@ -67,8 +46,6 @@ LARGE = {
     "doubled": "s = 'input/train.csv'\nx = [s]\n" + "s = s + s\nx = [x, x]\n" * 1000,
     "calls": READ + "".join(f"def f{i}(x): return f{i + 1}(x)\n" for i in range(1000)) + "f0(t)\n",
     "classes": "".join(f"class A{i + 1}(A{i}): pass\n" for i in range(1500)) + "A1500().fit(1)\n",
-    "names": ";".join(f"x{i}=x{i - 1}" for i in range(2500)),
-    "words": "os " * (MAX_LENGTH // 3) + ".close",
     "reads": "read_csv(" * (MAX_LENGTH // 9),
 }  # fmt: skip
 HOSTILE_PROGRAMS = [

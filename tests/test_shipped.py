@@ -17,8 +17,6 @@ def test_recipes_by_name(tmp_path, monkeypatch):
     own = tmp_path / "quickstart"
     own.write_text("max_steps: 1")
     assert find_recipe("quickstart").absolute() == own  # a user's file comes first
-    with pytest.raises(FileNotFoundError, match="nope is neither a file nor a recipe; `trl-mle recipes` lists them"):
-        find_recipe("nope")
     with pytest.raises(FileNotFoundError, match="nor a recipe; did you mean 'hardware/1x24gb'"):
         find_recipe("hardwre/1x24gb")
 
@@ -32,11 +30,6 @@ def test_a_copy_to_edit(tmp_path):
         copy_recipe("quickstart", tmp_path / "mine.yaml")
 
 
-def test_a_copy_into_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"^there is no folder .*recipes: make it, or name another with --to$"):
-        copy_recipe("quickstart", tmp_path / "recipes" / "mine.yaml")
-
-
 def test_accelerate_configurations_are_ours(tmp_path):
     for name in ("cpu", "zero3"):  # TRL has a zero3, too
         path = find_accelerate_config(name)
@@ -45,9 +38,5 @@ def test_accelerate_configurations_are_ours(tmp_path):
     own = tmp_path / "own.yaml"
     own.touch()
     assert find_accelerate_config(str(own)) == own
-    with pytest.raises(
-        FileNotFoundError, match="accelerate_config: x is neither a file nor a name; the names are cpu, ddp"
-    ):
-        find_accelerate_config("x")
     with pytest.raises(FileNotFoundError, match=r"accelerate_config: zero9 .*; did you mean 'zero3'"):
         find_accelerate_config("zero9")

@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 import yaml
 from accelerate.commands.launch import launch_command_parser
-from support.training_runs import make_run
 from transformers import HfArgumentParser
 from trl import GRPOConfig
 
 from trl_mle import cli
+from trl_mle.competitions import load_competition
 from trl_mle.evaluation.evaluate import EvaluationArguments
 from trl_mle.launching import MLEScriptArguments, make_parser
 from trl_mle.scripts import launch
@@ -28,15 +28,8 @@ from trl_mle.trainer import MLEGRPOConfig
 
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
-PARSED_LATE = {
-    "evaluate": EvaluationArguments,
-    "solve": SolveArguments,
-}
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PARSED_LATE = {"evaluate": EvaluationArguments, "solve": SolveArguments}
 ON_CPU = ["--use_cpu", "true", "--bf16", "false"]
 # Programs of others. `cp` and `git` put files where a benchmark looks for them
 FOREIGN = {"pip", "harbor", "vllm", "ray", "docker", "cp", "git", "mkdir", "mlebench", "source"}
@@ -105,16 +98,6 @@ def check_trl_mle(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         cli.make_parser().parse_args([command, *options])
 
 
-def check_benchmark(path: Path, options: list[str]) -> None:
-    """Checks that the file exists and names each option, as an argument or as the field of a dataclass."""
-    text = path.read_text(encoding="utf-8")
-    for option in options:
-        if option.startswith("--"):
-            assert option in text or re.search(rf"^    {option[2:]}: ", text, re.MULTILINE), (
-                f"{path.name} has no {option}"
-            )
-
-
 @pytest.mark.parametrize("words", EVERY)
 def test_command_is_one_that_can_be_typed(words, elsewhere, monkeypatch):
     while "=" in words[0] and not words[0].startswith("-"):  # NAME=value before a command
@@ -132,7 +115,9 @@ def test_command_is_one_that_can_be_typed(words, elsewhere, monkeypatch):
     elif program == "python" and rest[0] == "recipes/train_mle.py":
         check_training(rest[1:])
     elif program == "python":
-        check_benchmark(ROOT / rest[0], rest[1:])
+        text = (ROOT / rest[0]).read_text(encoding="utf-8")
+        for option in [word for word in rest if word.startswith("--")]:  # an argument, or the field of a dataclass
+            assert option in text or re.search(rf"^    {option[2:]}: ", text, re.MULTILINE), option
     elif words[:2] == ["accelerate", "launch"]:
         asked = launch_command_parser().parse_args([word for word in words[2:] if word != "..."])
         assert (ROOT / asked.config_file).is_file()
@@ -148,46 +133,22 @@ def commands_of_ours() -> dict[str, argparse.ArgumentParser]:
     return dict(subcommands.choices or {})
 
 
-def known_options() -> set[str]:
-    """Every option of our commands and of `accelerate launch`."""
-    parsers = [
-        make_parser(),
-        launch_command_parser(),
-        *(HfArgumentParser((kind,)) for kind in (*PARSED_LATE.values(), StarterConfig)),
-    ]
-    parsers += commands_of_ours().values()
-    options = {option for parser in parsers for action in parser._actions for option in action.option_strings}
-    return options | {"--to", "--accelerate_config"}
-
-
 def test_every_option_is_known():
-    """Also those in running text and in scripts."""
-    known, unknown = known_options(), []
+    """Also those in running text and in scripts: of our commands, of `accelerate launch`, or of a benchmark."""
+    parsers = [make_parser(), launch_command_parser(), *commands_of_ours().values()]
+    parsers += [HfArgumentParser((kind,)) for kind in (*PARSED_LATE.values(), StarterConfig)]
+    known = {option for parser in parsers for action in parser._actions for option in action.option_strings}
+    known |= {"--to", "--accelerate_config"}
     scripts = "".join(path.read_text() for path in (ROOT / "benchmarks").glob("*.py"))
+    unknown = []
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        spans = re.findall(r"`[^`\n]+`", text) + blocks(page, "sh")
-        for option in {option for span in spans for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", span)}:
-            of_benchmark = option in scripts
-            of_slurm = (page.name == "launching.md" and f"#SBATCH {option}" in text) or re.search(
-                rf"(srun|ray|serve)\b.*{option}\b", text
-            )
-            if option not in known and not FOREIGN_OPTIONS.match(option) and not of_benchmark and not of_slurm:
+        spans = "\n".join(re.findall(r"`[^`\n]+`", text) + blocks(page, "sh"))
+        for option in set(re.findall(r"(?<![\w-])--[a-z][\w-]*", spans)) - known:
+            of_others = FOREIGN_OPTIONS.match(option) or re.search(rf"(#SBATCH|srun|ray|serve)\b.*{option}\b", text)
+            if not of_others and option not in scripts:
                 unknown.append(f"{page.name}: {option}")
     assert not unknown
-
-
-def test_every_option_of_a_yaml_is_known():
-    """`name: value` in code is an option, of ours or of TRL's."""
-    fields = {action.dest for action in make_parser()._actions} | set(GRPOConfig.__dataclass_fields__)
-    asked = []
-    for page in PAGES:
-        for name in re.findall(r"`([a-z]+(?:_[a-z]+)+): [^`\n]*`", page.read_text(encoding="utf-8")):
-            asked.append(f"{page.name}: {name}")
-    assert len(asked) > 20
-    others = {"max_off_policy_steps", "max_staleness", "staleness_threshold"}  # of other trainers
-    others |= {"higher_is_better", "chosen_by", "distributed_type", "num_processes", "accelerate_config"}
-    assert not [name for name in asked if name.partition(": ")[2] not in fields | others]
 
 
 def test_every_option_of_ours_is_on_the_page_of_recipes():
@@ -206,14 +167,7 @@ def test_yaml_blocks_are_yaml():
             assert isinstance(yaml.safe_load(text), dict | list)
 
 
-PYTHON = [
-    pytest.param(text, id=f"{page.stem}-{number}")
-    for page in PAGES
-    for number, text in enumerate(blocks(page, "python"))
-]
-
-
-@pytest.mark.parametrize("text", PYTHON)
+@pytest.mark.parametrize("text", [text for page in PAGES for text in blocks(page, "python")])
 def test_python_names_what_there_is(text):
     """Every import exists, and everything imported accepts the arguments that it is called with."""
     imported = {}
@@ -244,88 +198,40 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
     rng = np.random.default_rng(0)
     houses = pd.DataFrame(rng.normal(size=(200, 3)), columns=["rooms", "age", "distance"])
-    houses.assign(price=houses.sum(axis=1)).to_csv(folder / "houses.csv", index=False)
-    houses.assign(price=houses.sum(axis=1)).to_csv(folder / "train.csv", index=False)
+    houses["day"] = [f"{1 + i % 28:02}/{1 + i // 28:02}/2024" for i in range(len(houses))]
+    houses.assign(price=houses["rooms"] + houses["age"]).to_csv(folder / "houses.csv", index=False)
+    houses.assign(price=houses["rooms"] + houses["age"]).to_csv(folder / "train.csv", index=False)
     for name in ("unlabelled.csv", "test.csv"):
         houses.head(20).to_csv(folder / name, index=False)
     (folder / "solution.py").write_text(SOLUTION)
-    from trl_mle.competitions import load_competition
-
     (folder / "submission.csv").write_bytes(load_competition("wine").sample_submission.read_bytes())
-    make_run(folder / "outputs/quickstart/policy", steps=3)
     return folder
 
 
-@pytest.fixture
-def typed(folder, monkeypatch, capsys):
-    """Runs a command in this process, in the reader's folder; returns its output."""
+@pytest.mark.slow
+def test_quick_commands_do_what_the_pages_say(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-
-    def run(words):
-        monkeypatch.setattr("sys.argv", words)
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        written = capsys.readouterr()
-        assert ended.value.code == 0, f"{shlex.join(words)}: {written.err}"
-        return written.out
-
-    return run
-
-
-@pytest.mark.slow
-def test_quick_commands_do_what_the_pages_say(typed, folder):
     done = []
-    for page in PAGES:
-        for words in commands(page):
-            if words[0] == "trl-mle" and words[1] in QUICK and words not in done:
-                typed(words)
-                done.append(words)
+    for words in (words for page in PAGES for words in commands(page)):
+        if words[0] == "trl-mle" and words[1] in QUICK and words not in done:
+            monkeypatch.setattr("sys.argv", words)
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+            assert ended.value.code == 0, f"{shlex.join(words)}: {capsys.readouterr().err}"
+            done.append(words)
     assert len(done) >= 8
-    assert (folder / "mine.yaml").is_file()
-    assert (folder / "houses/competition.yaml").is_file()
-    assert (folder / "flats/final").is_dir()
-    assert (folder / "houses-final/final").is_dir()
-    assert (folder / "harbor_tasks/tasks/wine/task.toml").is_file()
+    for name in ("mine.yaml", "houses/competition.yaml", "flats/final", "harbor_tasks/tasks/wine/task.toml"):
+        assert (folder / name).exists()
 
 
 @pytest.mark.slow
-def test_a_run_is_evaluated_compared_and_drawn(typed, folder, solution_model):
-    """Runs the page's commands with fewer programs, on policies that exist."""
-    for name in ("starter", "policy"):
-        policy = folder / "outputs/quickstart" / name
-        policy.mkdir(parents=True, exist_ok=True)
-        for file in Path(solution_model.path).iterdir():
-            (policy / file.name).write_bytes(file.read_bytes())
-    page = ROOT / "docs/evaluation.md"
-    asked = {words[1]: words for words in commands(page) if words[0] == "trl-mle"}
-    few = ["--num_samples", "4", "--max_completion_length", "64"]
-    shown = typed([*asked["evaluate"], *few])
-    assert "before" in shown
-    assert "after" in shown
-    assert (folder / "outputs/evaluation/results.json").is_file()
-    typed(asked["compare"])
-    typed(asked["report"])
-    assert (folder / "outputs/quickstart/policy/report/report.html").is_file()
-
-
-TRAINED = [pytest.param(ROOT / page, folder, id=page) for page, folder in (
-    ("README.md", "outputs/digits"), ("docs/recipes.md", "outputs/digits"), ("docs/objective.md", "outputs/short"),
-)]  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("page", "folder"), TRAINED)
-def test_python_trains(program_model, tmp_path, monkeypatch, page, folder):
-    """Runs the page's code, except with a tiny model and for one step. A block before it is a module."""
+def test_python_trains(program_model, tmp_path, monkeypatch):
+    """Runs the README's code, except with a tiny model and for one step."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    found = blocks(page, "python")
-    text = next(block for block in found if "MLEGRPOTrainer(" in block)
-    for module in found[: found.index(text)]:
-        Path("my_rewards.py").write_text(module)
+    text = next(block for block in blocks(ROOT / "README.md", "python") if "MLEGRPOTrainer(" in block)
     small = "max_steps=1, max_completion_length=8, report_to='none', max_prompt_length=None"
     for was, becomes in (('"Qwen/Qwen2.5-0.5B-Instruct"', repr(str(program_model))), ("max_steps=100", small)):
         assert was in text
         text = text.replace(was, becomes)
-    exec(compile(text, page.name, "exec"), {})
-    assert list(Path(folder, "checkpoint-1").glob("*.safetensors"))
+    exec(compile(text, "README.md", "exec"), {})
+    assert list(Path("outputs/digits/checkpoint-1").glob("*.safetensors"))

@@ -3,7 +3,6 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
@@ -93,14 +92,6 @@ sys.exit(any(statuses))
         [after] = executor.run_many([("print('fine')", competition)])
     assert result.outcome is Outcome.OUT_OF_MEMORY, result
     assert after.outcome is Outcome.OK
-
-
-def test_groups_end_with_their_executor():
-    with LocalExecutor(max_parallel=1) as executor:
-        own = [Path(folder) for group in executor._groups for folder in group.folders]
-        assert own
-        assert all(folder.exists() for folder in own)
-    assert not any(folder.exists() for folder in own)
 
 
 def test_groups_of_a_killed_executor_end_at_the_next_start_from_another_session(monkeypatch):

@@ -21,12 +21,9 @@ def test_training_has_the_first_cores_and_programs_have_the_others(monkeypatch):
     assert split_cores(0) == ([], [4, 5, 9, 12])
     assert split_cores(1) == ([4], [5, 9, 12])
     assert split_cores(3) == ([4, 5, 9], [12])
-    with pytest.raises(
-        ValueError, match=r"^training_cores=4 leaves no core for programs: this process may use 4; set"
-    ):
-        LocalExecutor(training_cores=4)
-    with pytest.raises(ValueError, match=r"^training_cores must be at least 0, got -1$"):
-        LocalExecutor(training_cores=-1)
+    for count in (4, -1):
+        with pytest.raises(ValueError, match="training_cores"):
+            LocalExecutor(training_cores=count)
 
 
 @contextlib.contextmanager

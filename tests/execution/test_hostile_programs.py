@@ -26,7 +26,7 @@ from trl_mle.execution.sandbox.bubblewrap import SANDBOX_UID
 from trl_mle.execution.sandbox.tier import FIRST_GUARD_UID
 
 
-PROGRAMS = sorted(Path(__file__).with_name("hostile").glob("*.py"))
+PROGRAMS = sorted(path.stem for path in Path(__file__).with_name("hostile").glob("*.py"))
 LASTING = "^# ends: .*timeout"  # bombs and sleepers, which run side by side before the others
 UIDS = {SANDBOX_UID, *range(FIRST_GUARD_UID, 65000)}  # of programs that root started, and of their inits
 EARLY = pytest.param("landlock of Linux 5.13", marks=[LANDLOCK, AS_ROOT, pytest.mark.slow])
@@ -41,6 +41,11 @@ def attempt(name, action):
     else:
         print("LOOT", name, repr(got)[:200])
 """
+
+
+def hostile(name: str) -> str:
+    """The text of a program."""
+    return Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text()
 
 
 def contents(folder: Path) -> dict[str, tuple]:
@@ -111,18 +116,11 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
     tier, early, _ = request.param.partition(" of ")
     folder = competition.public_dir.parent
     before, before_folder, descriptors = traces(), contents(folder), psutil.Process().num_fds()
-    limits = {
-        "timeout_s": 10,
-        "memory_mb": 1024,
-        "disk_mb": 64,
-        "submission_mb": 8,
-        "output_kb": 64,
-        "max_processes": 64,
-    }
+    limits = {"memory_mb": 1024, "disk_mb": 64, "submission_mb": 8, "output_kb": 64, "max_processes": 64}
     unix = Path(f"/tmp/trl_mle-test-{os.getpid()}")
     with (
         early_landlock(1) if early else contextlib.nullcontext(),
-        LocalExecutor(max_parallel=3, sandbox=tier, **limits) as executor,
+        LocalExecutor(max_parallel=3, timeout_s=10, sandbox=tier, **limits) as executor,
         executor._inputs.use(load_competition("digits").public_dir) as other,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
@@ -140,12 +138,12 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
             "abstract": unix.name, "unix": unix, "closed": closed, "venv": sys.prefix.split("/")[1], "base": sys.base_prefix.split("/")[1],
         }  # fmt: skip
 
-        def submit(path):
-            program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), path.read_text())
+        def submit(name):
+            program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), hostile(name))
             return executor.submit(PRELUDE + program, competition)
 
-        lasting_first = sorted(PROGRAMS, key=lambda path: not re.search(LASTING, path.read_text(), re.MULTILINE))
-        submitted = {path.stem: submit(path) for path in lasting_first} | {"tier": tier, "submit": submit}
+        lasting_first = sorted(PROGRAMS, key=lambda name: not re.search(LASTING, hostile(name), re.MULTILINE))
+        submitted = {name: submit(name) for name in lasting_first} | {"tier": tier, "submit": submit}
         yield submitted
         unix.unlink()
     assert not run_dir.exists()
@@ -154,18 +152,17 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
     assert psutil.Process().num_fds() <= descriptors
 
 
-@pytest.mark.parametrize("name", [path.stem for path in PROGRAMS])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_hostile_program_gets_nothing(futures, name):
     result = futures[name].result()
-    path = Path(__file__).with_name("hostile") / f"{name}.py"
-    text = path.read_text()
+    text = hostile(name)
     ends = dict(
         ([tier.strip() for tier in reversed(part.split(":"))] if ":" in part else (part.strip(), "any"))[::-1]
         for part in re.search("^# ends: (.*)$", text, re.MULTILINE)[1].split(";")
     )
     expected = ends.get(futures["tier"], ends["any"]).split(", ")
     if result.outcome is Outcome.TIMEOUT and "timeout" not in expected:  # others had the cores
-        result = futures["submit"](path).result()
+        result = futures["submit"](name).result()
     seen = f"{result.outcome} ({result.detail})\n{result.stdout}\n{result.stderr}"
     assert result.outcome in expected, seen
     assert "LOOT" not in result.stdout, seen
@@ -198,7 +195,6 @@ def test_labels_are_hidden_in_other_environments_wherever_they_lie(competition, 
     write_files(own, files)
     (own / "share/store/sklearn/datasets").rename(own / "share/datasets")
     (own / "share/store/sklearn/datasets").symlink_to(own / "share/datasets")
-    hostile = Path(__file__).with_name("hostile").joinpath("labels_in_other_environments.py").read_text()
     others = f"""
 attempt("link", lambda: open("{own}/share/store/{labels[0]}").read())
 for place in {PLACES}:
@@ -206,7 +202,7 @@ for place in {PLACES}:
 """
     python = str(own / "bin/python")
     with LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=["numpy"], python=python) as executor:
-        [result] = executor.run_many([(PRELUDE + hostile + others, competition)])
+        [result] = executor.run_many([(PRELUDE + hostile("labels_in_other_environments") + others, competition)])
     assert [result.stdout.count(word) for word in ("LOOT", "failed ", "seen")] == [0, 2, len(PLACES)], result
 
 
@@ -315,8 +311,8 @@ def test_no_program_ends_another_where_landlock_scopes_no_signals(competition):
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_the_disk_is_bounded_without_control_groups(competition, sandbox, monkeypatch):
     monkeypatch.setattr("trl_mle.execution.cgroups.parents", list)
-    names = [path.stem for path in PROGRAMS if re.match("disk_(mapped|in_flight|of_|without)", path.name)]
-    programs = [PRELUDE + Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text() for name in names]
+    names = [name for name in PROGRAMS if re.match("disk_(mapped|in_flight|of_|without)", name)]
+    programs = [PRELUDE + hostile(name) for name in names]
     with LocalExecutor(max_parallel=1, timeout_s=10, disk_mb=64, sandbox=sandbox, packages=()) as executor:
         assert "control groups" not in executor.description
         results = executor.run_many([(program, competition) for program in programs])
@@ -332,7 +328,7 @@ def test_the_memory_is_bounded_without_control_groups(competition, sandbox, monk
     ends = {"memory_shared": "error", "memory_in_sockets": "out_of_memory", "locks_without_end": "killed"}
     if sandbox == "bubblewrap":
         ends["memory_on_the_way"] = "out_of_memory"
-    programs = [PRELUDE + Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text() for name in ends]
+    programs = [PRELUDE + hostile(name) for name in ends]
     with LocalExecutor(max_parallel=2, timeout_s=20, memory_mb=1024, sandbox=sandbox, packages=()) as executor:
         results = executor.run_many([(program, competition) for program in programs])
     for name, result in zip(ends, results, strict=True):
@@ -346,8 +342,7 @@ def test_files_are_no_part_of_the_memory_that_a_group_counts(competition, sandbo
     """Shared memory beyond `memory_mb` is seen where no process shows it, though a group could hold it beside the files."""
     if not cgroups.parents():
         pytest.skip("no control group can be made here")
-    name = "memory_shared.py"
-    shared = Path(__file__).with_name("hostile").joinpath(name).read_text().replace("time.sleep(3)", "time.sleep(15)")
+    shared = hostile("memory_shared").replace("time.sleep(3)", "time.sleep(15)")
     files = """
 import time
 with open("x", "wb") as file:
@@ -383,8 +378,7 @@ def test_programs_with_an_interpreter_of_their_own_get_nothing_from_another_exec
         victim = other.submit(neighbour, competition)
         names = {}
         for name in COLD:
-            text = Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text()
-            program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), text)
+            program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), hostile(name))
             names[name] = executor.submit(PRELUDE + program, competition)
         search = f"""
 import glob
@@ -462,9 +456,8 @@ def test_a_deleted_file_that_a_library_maps_is_no_offence(competition, sandbox):
 @pytest.mark.parametrize("name", ["fork_bomb", "fork_bomb_of_daemons"])
 def test_bombs_end_without_a_sandbox(competition, name):
     """Here no signal reaches all of them in one step."""
-    bomb = Path(__file__).with_name("hostile").joinpath(f"{name}.py").read_text()
     with LocalExecutor(max_parallel=1, timeout_s=3, sandbox="none") as executor:
-        result = executor.submit(PRELUDE + bomb, competition).result(timeout=25)
+        result = executor.submit(PRELUDE + hostile(name), competition).result(timeout=25)
         [warm] = executor._warm_parents.values()
         # Its init ends in the moment after it has sent the report
         _, alive = psutil.wait_procs(psutil.Process(warm.process.pid).children(recursive=True), timeout=1)
@@ -479,7 +472,7 @@ def test_bombs_end_without_a_sandbox(competition, name):
 def test_timeouts_are_kept_beside_fork_bombs_and_load(competition, sandbox):
     timeout_s = 8
     begin = "import os, time\nprint(time.monotonic(), flush=True)\n"
-    bomb = begin + Path(__file__).with_name("hostile").joinpath("fork_bomb.py").read_text()
+    bomb = begin + hostile("fork_bomb")
     solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
     ended: dict[Future, float] = {}
     with LocalExecutor(max_parallel=4, timeout_s=timeout_s, sandbox=sandbox) as executor:

@@ -1,7 +1,6 @@
 import hashlib
 import os
 import stat
-import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ from trl_mle.execution.sandbox import find_interpreter, inputs
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.inputs import Inputs
 from trl_mle.execution.sandbox.landlock import Landlock
-from trl_mle.execution.sandbox.tier import INPUT, NoIsolation
+from trl_mle.execution.sandbox.tier import INPUT
 
 
 def make(tmp_path: Path, tier=None) -> Inputs:
@@ -91,14 +90,6 @@ def test_a_program_under_landlock_is_granted_the_public_folder_itself(tmp_path):
     assert not copies(made)
 
 
-def test_without_isolation_folders_of_any_size_are_copied(tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "MAX_COPIED_MB", 0)
-    made, folder = make(tmp_path, NoIsolation()), public(tmp_path, "a")
-    with made.use(folder) as input_:
-        assert input_.job["input"] == str(input_.folder) != str(folder)
-        assert (input_.folder / "train.csv").read_text() == "x\n"
-
-
 def test_copies_make_room_for_each_other_but_none_that_is_in_use(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "MAX_COPIES", 2)
     made = make(tmp_path)
@@ -116,25 +107,6 @@ def test_copies_make_room_for_each_other_but_none_that_is_in_use(tmp_path, monke
         assert copies(made) == {third.folder.name, last.folder.name}
 
 
-def test_threads_that_need_the_same_folder_share_one_copy(tmp_path):
-    made, folder = make(tmp_path), public(tmp_path, "a", "x" * (1 << 20))
-    found, ready = [], threading.Barrier(8)
-
-    def use() -> None:
-        ready.wait()
-        with made.use(folder) as input_:
-            found.append((input_, (input_.folder / "train.csv").stat().st_size))
-
-    threads = [threading.Thread(target=use) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 8
-    assert {size for _, size in found} == {1 << 20}
-    assert len({id(input_) for input_, _ in found}) == len(copies(made)) == 1
-
-
 def test_a_copy_that_lost_files_is_made_again_and_a_public_folder_that_did_is_refused(tmp_path):
     made, folder = make(tmp_path), public(tmp_path, "a")
     with made.use(folder) as input_:
@@ -146,10 +118,7 @@ def test_a_copy_that_lost_files_is_made_again_and_a_public_folder_that_did_is_re
         (folder / "train.csv").unlink()  # has no effect on programs, until a new copy is needed
         assert again.is_whole()
         (again.folder / "train.csv").unlink()
-    with (
-        pytest.raises(SandboxError, match=f"^the files of {folder} are not those that programs began with"),
-        made.use(folder),
-    ):
+    with pytest.raises(SandboxError, match=f"^the files of {folder}"), made.use(folder):
         pass
 
 
@@ -160,10 +129,7 @@ def test_data_that_cannot_be_copied_say_so_in_one_line_and_leave_nothing(tmp_pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("shutil.copytree", full)
-    with (
-        pytest.raises(SandboxError, match=rf"^{folder} could not be copied to .*: \[Errno 28\] No space left"),
-        made.use(folder),
-    ):
+    with pytest.raises(SandboxError, match=f"^{folder} could not be copied"), made.use(folder):
         pass
     assert not copies(made)
     monkeypatch.undo()

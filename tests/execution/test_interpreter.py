@@ -16,7 +16,6 @@ from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.execution.program import OPTIONAL, REQUIRED
 from trl_mle.execution.sandbox import CheckUnfinished
 from trl_mle.execution.sandbox.interpreter import MARK, find_interpreter
-from trl_mle.prompts import scratch_prompt
 
 
 SITE_PACKAGES = sysconfig.get_paths()["purelib"]
@@ -135,21 +134,6 @@ def test_programs_have_what_is_on_the_callers_path(overlay, competition, tier, s
     assert found in ([], [""])
 
 
-def test_data_in_a_folder_on_the_path_are_refused(overlay):
-    folder, options = overlay
-    check = """
-        import sys
-        from pathlib import Path
-        from trl_mle.execution.sandbox import SandboxError, find_interpreter
-        try:
-            find_interpreter().check_labels_hidden("wine", Path(sys.argv[1]))
-        except SandboxError as error:
-            print(error)
-    """
-    refused = run(folder / "environment", check, f"{folder}/first/wine/public", **options)
-    assert refused.startswith(f"the data of 'wine' lie in {folder}/first, which programs can read")
-
-
 # Checks an environment whose packages programs cannot see, and runs a program in it.
 CHECK = """
     import json, sys
@@ -181,51 +165,32 @@ def test_packages_that_programs_do_not_see_are_our_failure(competition, tmp_path
         if entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
     refused, outcome, detail = json.loads(run(environment, CHECK, tier, PYTHONPATH=str(CHECKOUT)))
-    reason = f"programs cannot import the usual packages inside the sandbox ({tier}): numpy: {error}"
-    assert refused.startswith(reason)
-    assert f"Install them in {environment}, readable for everyone: programs see " in refused
-    assert refused.endswith(f", and not {CHECKOUT}, where more than packages lies")
+    assert f"({tier}): numpy: {error}" in refused
+    assert f"Install them in {environment}, readable for everyone" in refused
     assert (outcome, detail) == ("infrastructure", f"SandboxError: {refused}")
 
 
-def test_every_prompt_names_the_required_packages(competition):
-    names = {"sklearn": "scikit-learn", "PIL": "pillow"}
-    installed = ", ".join(names.get(name, name) for name in REQUIRED)
-    assert f"Installed are only {installed}." in scratch_prompt(competition)[0]["content"]
-
-
-LIMITS = textwrap.dedent("""\
-    import json, sys
+LIMITS = """
+    import json
     from trl_mle.competitions import load_competition
     from trl_mle.execution import LocalExecutor
-
-    with LocalExecutor(max_parallel=1, memory_mb=8192, sandbox=sys.argv[1]) as executor:
+    with LocalExecutor(max_parallel=1, memory_mb=8192) as executor:
         limits = executor.limits  # nothing was checked or executed before
         source = f"import {', '.join(limits.packages[:6])}"  # torch would take seconds
         [result] = executor.run_many([(source, load_competition("digits"))])
         print(json.dumps([limits == executor.limits, limits.timeout_s, limits.memory_mb, limits.packages, result.detail]))
-""")
+"""
 
 
-@pytest.mark.parametrize(
-    "tier",
-    [
-        "bubblewrap",
-        pytest.param("landlock", marks=[LANDLOCK, pytest.mark.slow]),
-        pytest.param("none", marks=pytest.mark.slow),
-    ],
-)
-def test_packages_are_those_that_programs_can_import(tmp_path, tier):
+def test_packages_are_those_that_programs_can_import(tmp_path):
     """Everyone can read one package, and nobody another."""
     folder = tmp_path / "packages"  # only the caller can read its parent
     for name in ("xgboost", "lightgbm"):
         (folder / name).mkdir(parents=True)
     (folder / "xgboost" / "__init__.py").write_text("")
     (folder / "lightgbm" / "__init__.py").symlink_to("/nowhere")
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder), str(CHECKOUT)])}
-    ended = subprocess.run([sys.executable, "-c", LIMITS, tier], env=environment, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    same, timeout_s, memory_mb, packages, problem = json.loads(ended.stdout)
+    ended = run(Path(sys.prefix), LIMITS, PYTHONPATH=os.pathsep.join([str(folder), str(CHECKOUT)]))
+    same, timeout_s, memory_mb, packages, problem = json.loads(ended)
     assert (same, timeout_s, memory_mb, problem) == (True, 60.0, 8192, "")
     assert packages[:6] == [*REQUIRED, "xgboost"]
     assert "lightgbm" not in packages
@@ -234,12 +199,7 @@ def test_packages_are_those_that_programs_can_import(tmp_path, tier):
 
 @pytest.mark.parametrize(
     ("tier", "start"),
-    [
-        ("bubblewrap", "warm"),
-        pytest.param("bubblewrap", "cold", marks=pytest.mark.slow),
-        pytest.param("landlock", "warm", marks=[LANDLOCK, pytest.mark.slow]),
-        pytest.param("none", "warm", marks=pytest.mark.slow),
-    ],
+    [("bubblewrap", "warm"), pytest.param("bubblewrap", "cold", marks=pytest.mark.slow), ("none", "warm")],
 )
 def test_programs_have_an_environment_of_their_own(competition, tmp_path, monkeypatch, tier, start):
     packages = make_environment(tmp_path / "own")
@@ -270,7 +230,6 @@ def test_programs_have_an_environment_of_their_own(competition, tmp_path, monkey
     ("script", "message"),
     [
         (None, "is not a working Python interpreter: .*No such file"),
-        ("exit 3", "is not a working Python interpreter: .*exit status 3"),
         ("echo hello", "is not a working Python interpreter: "),
         (f"""echo '{MARK}{{"numbers": [3, 10]}}'""", r"is Python 3\.10, but programs need 3\.11 or newer"),
     ],
@@ -309,7 +268,7 @@ def test_an_environment_around_the_working_folder_is_refused(tmp_path, monkeypat
     python = find_interpreter(str(tmp_path / "project" / "bin" / "python"))
     python.check_nothing_private()
     monkeypatch.chdir(tmp_path / "project" / "work")
-    with pytest.raises(SandboxError, match=r"work lies in the Python environment .*project, which programs can read"):
+    with pytest.raises(SandboxError, match="work lies in the Python environment"):
         LocalExecutor(python=python.executable)
 
 

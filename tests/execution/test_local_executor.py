@@ -1,18 +1,16 @@
 import contextlib
 import fcntl
-import json
 import os
 import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -20,15 +18,14 @@ import pytest
 from support.tiers import LANDLOCK, TIERS
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError, inside
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
 from trl_mle.execution.folders import TMP
 from trl_mle.execution.inside import init
-from trl_mle.execution.local_executor import CHECK_NUMBER
 from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.execution.sandbox import CheckUnfinished, Interpreter
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.landlock import Landlock
-from trl_mle.execution.sandbox.tier import FIRST_SLOT_UID, NoIsolation
+from trl_mle.execution.sandbox.tier import FIRST_SLOT_UID
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -58,30 +55,22 @@ sample.to_csv("submission.csv", index=False)
     ("program", "outcome", "exit_code", "detail"),
     [
         ("print('no submission')", Outcome.OK, 0, ""),
-        ("raise SystemExit(0)", Outcome.OK, 0, ""),
         ("import sys; sys.exit(3)", Outcome.ERROR, 3, "exit code 3"),
         ("raise SystemExit('a message')", Outcome.ERROR, 1, "a message"),
         ("1 / 0", Outcome.ERROR, 1, "ZeroDivisionError"),
         ("def f(:", Outcome.ERROR, 1, "SyntaxError"),
-        ("return 1", Outcome.ERROR, 1, "SyntaxError"),
         ("x = '\\0'\n\0", Outcome.ERROR, 1, "null bytes"),
         ("x = '\ud800'", Outcome.ERROR, 1, "UnicodeEncodeError"),
         ("(" * 1000, Outcome.ERROR, 1, "too many nested parentheses"),
         ("import time; time.sleep(60)", Outcome.TIMEOUT, -9, "still running after 5 s"),
-        ("x = bytearray(10**11)", Outcome.OUT_OF_MEMORY, 1, "MemoryError"),
         ("import numpy; numpy.ones(10**11)", Outcome.OUT_OF_MEMORY, 1, "Unable to allocate"),
         ("import os; os.kill(os.getpid(), 9)", Outcome.KILLED, -9, "SIGKILL"),
-        ("import ctypes; ctypes.string_at(0)", Outcome.KILLED, -11, "SIGSEGV"),
         ("import os; os.abort()", Outcome.KILLED, -6, "SIGABRT"),
         ("import os; os.kill(os.getpid(), 40)", Outcome.KILLED, -40, "signal 40"),
         ("import os; os._exit(137)", Outcome.ERROR, 137, "exit code 137"),
-        ("import sys; sys.exit(-1)", Outcome.ERROR, 255, "exit code 255"),
         ("import sys; sys.exit(2**70)", Outcome.ERROR, 255, "exit code 255"),
         ("import sys; sys.stderr.close(); sys.exit('a message')", Outcome.ERROR, 1, "exit code 1"),
-        ("import sys; sys.excepthook = lambda *error: sys.exit(3); 1 / 0", Outcome.ERROR, 3, "exit code 3"),
-        ("import sys; sys.stdout = None", Outcome.OK, 0, ""),
         ("import sys; sys.stderr = None; del sys.stdout", Outcome.OK, 0, ""),
-        ("import sys; sys.stdout = sys.stderr = type('Tee', (), {'write': print})()", Outcome.OK, 0, ""),
         ("import sys; sys.excepthook = None; raise ValueError('its own')", Outcome.ERROR, 1, "ValueError: its own"),
     ],
 )
@@ -126,22 +115,31 @@ def test_equal_programs_do_equal_things(executor, competition):
     assert first != other
 
 
-def test_what_atexit_and_threads_do_at_the_end_is_done(executor, competition):
+def test_a_program_runs_as_with_pythons_own_command(executor, competition):
+    """It is the main module of a file, may change its priority, and ends with its threads and what it registered."""
     program = """
-import atexit, threading, time
-atexit.register(lambda: print("atexit"))
-threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
-print("main")
+import atexit, inspect, multiprocessing, os, subprocess, sys, threading, time
+def double(x):
+    return 2 * x
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(double, [21]), sys.argv, inspect.getsource(double).count("return"))
+    print(hasattr(__builtins__, "open"))
+    print(subprocess.run(["head", "-c", "1"], input=b"x" * 10**6, stdout=subprocess.PIPE).stdout)
+    os.nice(1)
+    os._exit = lambda code: None  # once, the process went on with the code of its supervisor
+    atexit.register(lambda: print("atexit"))
+    threading.Thread(target=lambda: (time.sleep(0.2), print("thread"))).start()
 """
-    assert run(executor, competition, program).stdout.split() == ["main", "thread", "atexit"]
+    result = run(executor, competition, program)
+    assert result.stdout == "[42] ['/sandbox/work/solution.py'] 1\nTrue\nb'x'\nthread\natexit\n", result.stderr
+    assert (result.outcome, result.stderr) == (Outcome.OK, "")
 
 
 FILES = {
     "left open": "file = open(NAME, 'w'); file.write(TEXT)",
-    "without a name": "print(TEXT, end='', file=open(NAME, 'w'))",
     "in a cycle": "me = [open(NAME, 'w')]; me.append(me); me[0].write(TEXT); del me",
     "without a standard input": "import os; os.close(0); file = open(NAME, 'w'); file.write(TEXT)",
-    "of bytes": "file = open(NAME, 'wb'); file.write(TEXT.encode())",
     "before an exit": "import csv, sys; csv.writer(open(NAME, 'w', newline='')).writerows(map(list, csv.reader(open(SAMPLE)))); sys.exit()",
 }  # fmt: skip
 
@@ -152,15 +150,6 @@ def test_files_that_a_program_leaves_open_are_whole(executor, competition, code)
     result = run(executor, competition, program)
     assert result.outcome is Outcome.OK
     assert competition.grade(result.submission).valid
-
-
-def test_pipes_and_priorities_are_as_pythons(executor, competition):
-    program = """
-import os, subprocess
-print(subprocess.run(["head", "-c", "1"], input=b"x" * 10**6, stdout=subprocess.PIPE).stdout)
-os.nice(1)
-"""
-    assert run(executor, competition, program).stdout == "b'x'\n"
 
 
 @pytest.mark.parametrize("sandbox", TIERS)
@@ -190,27 +179,6 @@ def test_systemds_cleaning_of_tmp_leaves_the_folders_of_an_executor(competition)
             with pytest.raises(BlockingIOError):
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.close(fd)
-
-
-def test_a_program_is_the_main_module_of_a_file(executor, competition):
-    program = """
-import inspect, multiprocessing, sys
-def double(x):
-    return 2 * x
-if __name__ == "__main__":
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        print(pool.map(double, [21]), sys.argv, inspect.getsource(double).count("return"))
-"""
-    result = run(executor, competition, program)
-    assert result.stdout == "[42] ['/sandbox/work/solution.py'] 1\n", result.stderr
-    # Elsewhere than in the main module, it is a dictionary
-    assert run(executor, competition, "print(hasattr(__builtins__, 'open'))").stdout == "True\n"
-
-
-def test_a_program_that_replaces_the_end_of_its_process_ends(executor, competition):
-    """Before, its process went on with the code of its supervisor, which failed."""
-    result = run(executor, competition, "import os\nos._exit = lambda code: None\nprint('done')")
-    assert (result.outcome, result.stdout, result.stderr) == (Outcome.OK, "done\n", "")
 
 
 def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(executor, competition):
@@ -281,19 +249,6 @@ def test_a_valid_program_may_print_more_than_is_kept(executor, competition):
         assert len(text) < 65 << 10
 
 
-def test_markers_printed_in_a_loop_do_not_exhaust_the_output(executor, competition):
-    program = AstInstrumenter().instrument(
-        "import pandas as pd\nfor _ in range(3000):\n    train = pd.DataFrame()\n    print('x')\n"
-    )
-    source = program.source.replace(
-        "    print('x')\n", f'    print("{program.nonce} milestone: train_data", flush=True)\n'
-    )
-    looping = type(program)(source, program.original, program.milestones, program.nonce)
-    result = run(executor, competition, looping)  # 3,000 markers are more than 64 KB
-    assert result.outcome is Outcome.OK
-    assert result.stdout.count(program.nonce) <= 2
-
-
 def test_memory_that_processes_share_counts_once(competition):
     program = """
 import os, time
@@ -336,9 +291,7 @@ def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sa
         monkeypatch.setattr(Interpreter, "folders", [str(folder.parent)])
         unsafe.check(competition)  # every program can read them anyway
         for ask in (executor.check, lambda competition: executor.submit("pass", competition)):
-            with pytest.raises(
-                SandboxError, match=f"the data of 'wine' lie in {folder.parent}, which .*TRL_MLE_CACHE"
-            ):
+            with pytest.raises(SandboxError, match="TRL_MLE_CACHE"):
                 ask(competition)
 
 
@@ -357,21 +310,17 @@ for sandbox in {sandboxes}:
 """
 
 
-def started(*sandboxes: str, before: str = "", processes: int = 1) -> list[list[str]]:
-    """Starts processes that create executors at the same time; returns the lines that each prints."""
+def started(*sandboxes: str, before: str = "") -> list[str]:
+    """Starts a process that creates executors; returns the lines that it prints."""
     script = STARTED.format(before=before, sandboxes=sandboxes)
-    running = [
-        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for _ in range(processes)
-    ]
-    return [process.communicate(timeout=100)[0].splitlines() for process in running]
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.splitlines()
 
 
 @LANDLOCK
 def test_hard_limits_of_the_caller():
     limits = {"RLIMIT_NOFILE": 512, "RLIMIT_MEMLOCK": 32 << 10, "RLIMIT_CORE": 0}
     before = "\n".join(f"resource.setrlimit(resource.{name}, ({value}, {value}))" for name, value in limits.items())
-    assert started("bubblewrap", "landlock", before=before) == [["bubblewrap", "landlock"]]
+    assert started("bubblewrap", "landlock", before=before) == ["bubblewrap", "landlock"]
 
 
 @LANDLOCK
@@ -386,35 +335,10 @@ filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pysecco
 filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
 filter_.load()
 """
-    [[warning, tier, refused]] = started("auto", "bubblewrap", before=forbid)
+    [warning, tier, refused] = started("auto", "bubblewrap", before=forbid)
     assert re.fullmatch(r"programs are isolated by landlock, because .*: bubblewrap: .*", warning)
     assert tier == "landlock"
     assert refused.startswith("programs cannot be isolated on this machine: bubblewrap: ")
-
-
-@pytest.mark.slow
-def test_executors_that_start_at_the_same_time():
-    assert started("auto", processes=3) == [["bubblewrap"]] * 3
-
-
-def test_packages_that_leave_a_thread_running_are_refused(tmp_path):
-    """A fork does not include threads, so a wait for one of them would never end."""
-    (tmp_path / "broken.py").write_text("1 / 0")  # a matter of the programs that import it
-    (tmp_path / "leaves_a_thread.py").write_text(
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-    )
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        done = subprocess.run(
-            [sys.executable, Path(inside.__file__).with_name("__main__.py"), str(theirs.fileno())],
-            input=json.dumps({"fixed": asdict(NoIsolation()), "packages": ["broken", "leaves_a_thread"]}),
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
-            pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
-    assert done.returncode == 1
-    assert done.stderr.strip() == (
-        "the packages imported at start leave threads running, which do not survive a fork: name others"
-    )
 
 
 def test_nothing_is_left_after_the_with(competition):
@@ -437,9 +361,7 @@ def test_nothing_is_left_after_the_with(competition):
 def test_a_program_runs_from_when_it_has_its_slot(competition):
     with (
         LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor,
-        LocalExecutor(
-            max_parallel=1, timeout_s=30, packages=()
-        ) as another,  # as in another training process: it shares the slot
+        LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as another,  # another process's: it shares the slot
     ):
         first = executor.submit("import time; time.sleep(2)", competition)
         while not first.running():
@@ -519,23 +441,17 @@ def test_warm_parents_of_large_competitions_make_room_for_each_other(monkeypatch
     with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
         for competition in (wine, digits, wine, diabetes):
             assert run(executor, competition, "print(1)").outcome is Outcome.OK
-            assert len(executor._warm_parents) <= 2
         assert list(executor._warm_parents) == [comp.public_dir.absolute() for comp in (wine, diabetes)]
         slow = [executor.submit("import time; time.sleep(3); print(2)", comp) for comp in (wine, diabetes)]
         while sum(warm_parent.users for warm_parent in executor._warm_parents.values()) < 2:
             time.sleep(0.05)
-        with (
-            executor._inputs.use(digits.public_dir) as input_,
-            executor._warm_parent(input_, None),
-        ):  # both others are in use
-            assert len(executor._warm_parents) == 3
+        with executor._inputs.use(digits.public_dir) as input_, executor._warm_parent(input_, None):
+            assert len(executor._warm_parents) == 3  # both others are in use
         assert [future.result().stdout for future in slow] == ["2\n"] * 2
-        assert run(executor, digits, "print(3)").stdout == "3\n"
-        assert run(executor, load_competition("breast-cancer"), "print(4)").stdout == "4\n"
-        assert len(executor._warm_parents) == 2
+        assert run(executor, load_competition("breast-cancer"), "print(3)").stdout == "3\n"
         kept = {warm_parent.folder for warm_parent in executor._warm_parents.values()}
+        assert len(kept) == 2
         assert set(executor._run_dir.glob("parent-*")) == kept  # nothing is left of the others
-        assert not any(warm_parent.users for warm_parent in executor._warm_parents.values())
 
 
 @pytest.mark.parametrize("taken", ["train.csv", None])
@@ -555,10 +471,6 @@ def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monke
         (folder / "public" / taken).unlink() if taken else shutil.rmtree(folder)
         result = run(executor, competition, "open('input/train.csv')")
         assert result.outcome is Outcome.INFRASTRUCTURE
-        if taken:
-            assert (
-                result.detail == f"SandboxError: the files of {folder}/public are not those that programs began with"
-            )
     assert competition.grade(submission) == score
 
 
@@ -572,10 +484,7 @@ def test_a_program_is_not_to_blame_where_its_copy_of_the_data_is_taken_away(comp
         with executor._inputs.use(competition.public_dir) as input_:
             (input_.folder / "train.csv").unlink()
         result = future.result()
-        assert (result.outcome, result.detail) == (
-            Outcome.INFRASTRUCTURE,
-            f"SandboxError: the files of {input_.folder} are not those that programs began with",
-        )
+        assert result.outcome is Outcome.INFRASTRUCTURE
         assert run(executor, competition, program).outcome is Outcome.OK
 
 
@@ -632,7 +541,6 @@ def test_a_lost_report_is_the_programs_failure_if_it_is_lost_alone_too_beside_a_
         result = future.result(timeout=100)
         assert run(executor, competition, "print('again')").stdout == "again\n"
     assert (result.outcome, result.stdout, result.submission) == (Outcome.KILLED, "here\n", None), result.detail
-    assert result.detail.startswith("the sandbox died; the program had started; the warm parent lives; load ")
     assert result.detail.endswith("; a control program beside it: ok")
     assert 0.3 < result.duration_s < 10
 
@@ -658,33 +566,26 @@ def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, mon
         result = future.result(timeout=100)
         warm_parent.resume()
     assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
-    assert re.fullmatch(
-        "ReportLost: the sandbox died; the program had started; the warm parent lives; load .*; tried again alone: the sandbox died; "
-        "the program had started; .*; a control program failed, too: no report within 2 s; the program had not started; .*",
-        result.detail,
-    ), result.detail
+    assert "a control program failed, too" in result.detail
 
 
 def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 0)
-    with pytest.raises(
-        SandboxError,
-        match=r"bubblewrap is missing; landlock: the kernel has no Landlock.*apt-get install bubblewrap.*sandbox='none'",
-    ):
+    with pytest.raises(SandboxError, match=r"bubblewrap is missing.*no Landlock.*apt-get install bubblewrap"):
         LocalExecutor()
 
 
 def test_a_plain_user_needs_a_landlock_that_scopes_signals(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 4)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(SandboxError, match=r"Landlock has ABI 4, and 6 is needed \(Linux 6.12\), or root as the user"):
+    with pytest.raises(SandboxError, match="ABI 4, and 6 is needed"):
         Landlock().check_available()
 
 
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "print('network'); print('checked')")
-    with pytest.raises(SandboxError, match=r"it does not isolate programs here: network checked"):
+    with pytest.raises(SandboxError, match="network checked"):
         LocalExecutor(sandbox="bubblewrap")
 
 
@@ -700,26 +601,15 @@ def kill_the_victim(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalExecutor, "_run", run_beside_it)
 
 
-def stall_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trl_mle.execution.local_executor.START_TIMEOUT_S", 0.5)
-    monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "import time; time.sleep(60)")
-
-
 def stall_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
-
-
-def lose_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trl_mle.execution.local_executor.START_TIMEOUT_S", -30.0)
 
 
 @pytest.mark.parametrize(
     ("disturb", "message"),
     [
         (kill_the_victim, "the process that the check tries to reach ended with -9"),
-        (stall_the_check, r"a check of the sandbox \(bubblewrap\) did not end: still running after 0.5 s"),
         (stall_the_start, r"the sandbox \(bubblewrap\) did not start within 0 s"),
-        (lose_the_report, r"a check of the sandbox \(bubblewrap\) did not end: no report within 0 s; .*; load "),
     ],
 )
 def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch, disturb, message):
@@ -740,23 +630,6 @@ def test_what_is_asked_before_a_run_waits_for_no_program(competition, monkeypatc
         stuck.cancel()
 
 
-def test_a_start_says_what_it_waits_for(competition, monkeypatch, caplog):
-    monkeypatch.setattr("trl_mle.waits.SAY_AFTER_S", 0.2)
-    monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "import time; time.sleep(1); print('checked')")
-
-    def ends_once_it_said(wait: threading.Thread, line: str) -> None:
-        wait.start()
-        while line not in caplog.messages and wait.is_alive():
-            time.sleep(0.02)
-
-    with LocalExecutor(max_parallel=1, sandbox="landlock", packages=()) as executor:
-        check = threading.Thread(target=executor._check_isolation, daemon=True)
-        with executor._slots.take_number(CHECK_NUMBER):
-            ends_once_it_said(check, "waiting for another executor's check to end")
-        check.join()
-    assert "waiting for a check of the sandbox (landlock) to end" in caplog.messages
-
-
 @LANDLOCK
 def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monkeypatch, caplog):
     monkeypatch.setattr("trl_mle.execution.sandbox.bubblewrap.shutil.which", lambda name: None)
@@ -764,20 +637,13 @@ def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monk
         assert executor.tier.name == "landlock"
         solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
         assert competition.grade(run(executor, competition, solution).submission).valid
-    assert (
-        "isolated by landlock, because a stronger tier does not work: bubblewrap: bubblewrap is missing" in caplog.text
-    )
+    assert "because a stronger tier does not work: bubblewrap: bubblewrap is missing" in caplog.text
 
 
-def test_an_unknown_start_is_refused():
-    """Before, it was a cold one."""
-    with pytest.raises(ValueError, match="start must be 'warm' or 'cold', got 'hot'"):
-        LocalExecutor(start="hot")
-
-
-def test_an_unknown_tier_is_refused():
-    with pytest.raises(SandboxError, match="sandbox='docker' is not known: use 'auto'"):
-        LocalExecutor(sandbox="docker")
+@pytest.mark.parametrize(("option", "error"), [({"start": "hot"}, ValueError), ({"sandbox": "docker"}, SandboxError)])
+def test_an_option_that_is_not_known_is_refused(option, error):
+    with pytest.raises(error, match="|".join(option.values())):
+        LocalExecutor(**option)
 
 
 @dataclass(frozen=True)
@@ -916,7 +782,7 @@ def test_a_submission_in_the_wrong_place_is_named(competition, sandbox):
     begin = """
 import os, pandas as pd
 sample = pd.read_csv("input/sample_submission.csv")
-os.makedirs("output/deep")
+os.mkdir("output")
 pd.read_csv("input/test.csv").to_csv("output/test.csv")
 os.mkfifo("output/pipe.csv")
 os.symlink("../input/sample_submission.csv", "output/link.csv")
@@ -924,7 +790,6 @@ os.symlink("../input/sample_submission.csv", "output/link.csv")
     hint = "no submission.csv was written to the working directory, but {} has its columns"
     wrong = {
         "sample.to_csv('output/submission.csv', index=False)": hint.format("output/submission.csv"),
-        "sample.assign(p=1).to_csv('output/deep/my_submission.csv')": hint.format("output/deep/my_submission.csv"),
         "for name in 'ab': sample.to_csv(f'{name}.csv', index=False)": "",  # which of them?
         "sample.drop(columns='id').to_csv('output/submission.csv', index=False)": "",
     }
@@ -964,10 +829,3 @@ def test_a_program_that_nobody_waits_for_is_ended(competition, sandbox):
         assert (result.outcome, result.detail) == (Outcome.KILLED, "ended by the caller")
         assert queued.cancelled()
         assert run(executor, competition, "print(1)").stdout == "1\n"  # the slot is free
-
-
-@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
-def test_joblib_learns_how_many_cores_it_has(competition, sandbox):
-    source = "import joblib\nprint(joblib.cpu_count() > 0, joblib.Parallel(2, 'threading')([joblib.delayed(abs)(-1)]))"
-    with LocalExecutor(max_parallel=1, timeout_s=60, sandbox=sandbox, packages=()) as executor:
-        assert run(executor, competition, source).stdout == "True [1]\n"

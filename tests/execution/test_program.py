@@ -53,13 +53,6 @@ def test_milestones_that_were_not_placed_do_not_count():
     }
 
 
-def test_one_of_several_places_is_enough():
-    source = 'if x:\n    import a\n    print("@ milestone: imports", flush=True)\n    b = 1\n    print("@ milestone: train_data", flush=True)\n'
-    source += 'else:\n    b = 2\n    print("@ milestone: train_data", flush=True)\n'
-    program = InstrumentedProgram(source.replace("@", NONCE), "", ("imports", "train_data"), NONCE)
-    assert program.reached(output("train_data")) == {"train_data"}
-
-
 BLOCKS = st.recursive(
     st.just(["x"]),
     lambda inner: st.lists(

@@ -85,9 +85,7 @@ def test_each_machine_is_checked(cluster, competition, broken_pillow):
         assert (executor.slots, executor.reports_start) == (1, False)
         path = os.pathsep.join([broken_pillow, os.environ.get("PYTHONPATH", "")])
         cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path})
-        with pytest.raises(
-            SandboxError, match=r"on the Ray cluster: \S+ \([\d.]+\): .*: PIL: FileNotFoundError"
-        ) as error:
+        with pytest.raises(SandboxError, match="PIL: FileNotFoundError") as error:
             executor.check(competition)
     assert str(error.value).count("SandboxError: ") == 1  # only of the second machine
 
@@ -100,13 +98,11 @@ def test_what_no_machine_can_do_is_an_infrastructure_failure(cluster, competitio
     cluster.add_node(num_cpus=1)
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512, sandbox="no such tier") as executor:
         result = executor.run_many([("pass", competition)])[0]
-        with pytest.raises(SandboxError, match=r"programs cannot be run on the Ray cluster: .*no such tier"):
+        with pytest.raises(SandboxError, match="no such tier"):
             executor.check(competition)
     assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
     assert "no such tier" in result.detail
-    with pytest.raises(
-        ValueError, match="no machine of the Ray cluster has the 1 CPU, 1 GPU and 512 MB that a program"
-    ):
+    with pytest.raises(ValueError, match="1 GPU"):
         RayExecutor(cluster.address, num_gpus=1, memory_mb=512)
 
 
@@ -141,11 +137,8 @@ def test_hostile_programs_get_nothing_of_the_cluster(cluster, competition):
         "how_it_is_run",
         "tcp",
     )
-    values = {
-        "private": competition.public_dir.parent / "private",
-        "caller": os.getpid(),
-        "port": cluster.address.rpartition(":")[2],
-    }
+    port = cluster.address.rpartition(":")[2]
+    values = {"private": competition.public_dir.parent / "private", "caller": os.getpid(), "port": port}
     programs = [
         PRELUDE + re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), (hostile / f"{name}.py").read_text())
         for name in names

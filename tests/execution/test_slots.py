@@ -33,13 +33,13 @@ def test_slots_have_cores_of_their_own_while_there_are_enough(tmp_path, monkeypa
     assert [slot.cpus for slot in Slots(None, 2, folder=tmp_path).slots] == [(0, 1), (2, 3)]
     assert [slot.cpus for slot in Slots(3, 2, folder=tmp_path).slots] == [(), (), ()]
     assert [(slot.cpus, slot.gpu) for slot in Slots(None, 1, ["4", "6"], tmp_path).slots] == [((0,), "4"), ((1,), "6")]
-    with pytest.raises(ValueError, match="max_parallel=3 programs cannot have a GPU each: gpus names 2"):
+    with pytest.raises(ValueError, match="gpus names 2"):
         Slots(3, 1, ["4", "6"], tmp_path)
 
 
-@pytest.mark.parametrize("training", range(4))
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("count", [None, 1, 3, 9])
+@pytest.mark.parametrize("training", [0, 1, 3])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("count", [None, 3])
 def test_slots_leave_the_first_cores_to_training(tmp_path, monkeypatch, training, threads, count):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {11, 2, 3, 5, 7})
     slots = Slots(count, threads, folder=tmp_path, training_cores=training)
@@ -132,47 +132,6 @@ def test_who_waits_for_a_busy_slot_does_not_block_a_free_one(tmp_path, monkeypat
         assert waiting.is_alive()
         closed.set()
         waiting.join()
-
-
-@pytest.mark.slow
-def test_processes_take_turns(tmp_path):
-    """Both always want the only slot, and neither starves."""
-    body = """
-    print("ready", flush=True)
-    sys.stdin.readline()
-    end = time.monotonic() + 2
-    times = 0
-    while time.monotonic() < end:
-        with slots.take(open_):
-            time.sleep(0.01)
-            times += 1
-    print(times, flush=True)
-    """
-    script = HOLDER + textwrap.dedent(body)
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    for process in both:
-        assert process.stdout.readline() == "ready\n"
-    for process in both:
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    times = [int(process.communicate(timeout=30)[0]) for process in both]
-    assert sum(times) > 20
-    assert min(times) > 0.25 * sum(times), times
-
-
-def test_an_idle_process_leaves_its_slots_to_the_others(tmp_path):
-    other = holder(tmp_path, "with slots.take(open_):\n    pass\nprint('idle', flush=True)\ntime.sleep(60)\n")
-    assert other.stdout.readline() == "idle\n"
-    started = time.monotonic()
-    with Slots(1, 1, folder=tmp_path).take(OPEN):
-        assert time.monotonic() - started < 1
-    other.kill()
-    other.wait()
 
 
 def test_a_folder_of_somebody_else_stops_nobody(tmp_path, monkeypatch):

@@ -24,76 +24,49 @@ def fenced(*blocks):
 
 CASES = {
     "python": ("Plan.\n```python\nx = 1\n```\nDone.", "x = 1"),
-    "py": ("```py\nx = 1\n```", "x = 1"),
-    "python3": ("```python3\nx = 1\n```", "x = 1"),
-    "capitals": ("```Python\nx = 1\n```", "x = 1"),
     "braces": ("```{.python}\nx = 1\n```", "x = 1"),
-    "attributes": ("```python title=a.py\nx = 1\n```", "x = 1"),
     "no language": ("Plan.\n```\nx = 1\n```", "x = 1"),
     "tildes": ("~~~python\nx = 1\n~~~", "x = 1"),
     "tildes around backticks": ('~~~\ns = """\n```\n"""\n~~~', 's = """\n```\n"""'),
     "longer fence": ('````python\ns = """\n```\n"""\n````', 's = """\n```\n"""'),
     "indented fence": ("1. Do:\n   ```python\n   if x:\n       y = 1\n   ```", "if x:\n    y = 1"),
     "windows line ends": ("```python\r\nx = 1\r\ny = 2\r\n```\r\n", "x = 1\ny = 2"),
-    "blank lines inside": ("```python\n\nx = 1\n\n\ny = 2\n\n```", "x = 1\n\n\ny = 2"),
     "blanks in a string": ('```python\ns = """a  \n   \n"""\n```', 's = """a  \n   \n"""'),
     "broken program": ("```python\nx = (\n```", "x = ("),
     "last of several": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\n```", "x = 2"),
     "last complete": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\ny =", "x = 1"),
     "begun for it, and begun anew": ("```python\nimport os\nfrom sklearn```python\nx = 2\n```", "x = 2"),
-    "begun for it, and answered": ("```python\nfrom sklearnHere it is:\n```python\nx = 2\n```", "x = 2"),
     "begun anew": ("```python\nx =\n```python\nx = 2\n```", "x = 2"),
     "output after it": ("```python\nx = 1\n```\nOutput:\n```\nAccuracy: 0.9 or so\n```", "x = 1"),
     "other language after it": ("```python\nx = 1\n```\nRun:\n```bash\npython a.py\n```", "x = 1"),
-    "other language before it": ("```bash\npip install x\n```\n```python\nx = 1\n```", "x = 1"),
-    "two without language": ("```\nx = 1\n```\n```\nx = 2\n```", "x = 2"),
-    "broken without language": ("```\nx = (\n```", "x = ("),
     "cut off": ("Plan.\n```python\nimport os\nx = os.", "import os\nx = os."),
     "thought": ("<think>```python\nx = 0\n```</think>\n```python\nx = 1\n```", "x = 1"),
     "thought after it": ("```python\nx = 1\n```\n<think>```python\nx = 0\n```</think>", "x = 1"),
     "tag opened by the prompt": ("Hm.\n```python\nx = 0\n```\n</think>\n```python\nx = 1\n```", "x = 1"),
+    "thought within a line": ("```python\nx = <think>2\n</think>1\n```", "x = 1"),
     "thought without end": ("<think>Hm.\n```python\nx = 0\n```\nNo", None),
-    "only thought": ("<think>```python\nx = 0\n```</think>", None),
     "bare program": ("import os\nprint(os.getcwd())\n", "import os\nprint(os.getcwd())"),
-    "bare call": ("print('hello')", "print('hello')"),
     "bare program in text": ("Here it is:\nimport os\nx = 1\nThis prints nothing.", "import os\nx = 1"),
     "bare program cut off": ("import os\nx = 1\ny = os.getcwd(", "import os\nx = 1"),
-    "bare program after an import in prose": ("import the data\nimport os\nx = 1", "import os\nx = 1"),
-    "thought before a bare program": ("<think>import re</think>\nI say:\nimport os\nx = 1", "import os\nx = 1"),
     "fence after text": ("The program: ```python\nx = 1\n```\nDone", "x = 1"),
     "fence after code": ("```python\nx = 1\ny = 2```\nDone", "x = 1\ny = 2"),
-    "fence after code at the end": ("```python\nx = 1```", "x = 1"),
     "bare prose": ("I would train a random forest.", None),
-    "one word": ("Sorry", None),
     "several words in Python": ("yes and no", None),
     "only other languages": ('```json\n{"a": 1}\n```', None),
     "empty block": ("```python\n```", None),
-    "open empty block": ("```python", None),
     "nothing": ("", None),
-    "blanks": (" \n\t\n", None),
     "NUL": ("x = 1\0", None),
     # What a model writes around its program
     "a demo after it": (f"```python\n{WHOLE}\n```\nRun it:\n```python\nmain()\n```", WHOLE),
     "a look at the result": (f"```python\n{WHOLE}\n```\n```python\npd.read_csv('submission.csv').head()\n```", WHOLE),
-    "an installation before it": (f"```python\n!pip install xgboost\n```\n```python\n{WHOLE}\n```", WHOLE),
-    "an alternative line": (f"```python\n{WHOLE}\n```\nOr:\n```python\nmodel = Ridge(alpha=2)\n```", WHOLE),
-    "an imports-only block": (f"```python\nimport os\nimport re\n```\n```python\n{WHOLE}\n```", WHOLE),
     "a better version": (f"```python\n{WHOLE}\n```\nBetter:\n```python\n{WHOLE} # 2\n```", f"{WHOLE} # 2"),
     "a better version cut off": (f"```python\n{WHOLE}\n```\nBetter:\n```python\n{WHOLE} # 2", WHOLE),
     "cut off behind a demo": (f"```python\nprint(1)\n```\n```python\n{WHOLE}", WHOLE),
-    "a table printed": (f"```python\n{WHOLE}\n```\n```\nid,y\n1,2\n```", WHOLE),
-    "cells of a notebook": (
-        f"Read:\n```python\n{READ}\n```\nWrite:\n```python\n{WRITE}\n```\nDone.",
-        f"{READ}\n{WRITE}",
-    ),
-    "cells without a write": (f"```python\n{READ}\n```\n```python\ny = t.y\n```", READ),
     "commands of a notebook": (f"```python\n%matplotlib inline\n!pip install x\n{WHOLE}\n  !ls\n```", WHOLE),
     "a command in a string": ("```python\ns = '''\n!ls\n'''\n```", "s = '''\n!ls\n'''"),
     "a line with percent": ("```python\nx = (7\n% 4)\n```", "x = (7\n% 4)"),
     "words behind the closing fence": ("```python\nx = 1\n``` This is it.\nMore.", "x = 1"),
     "an end token behind the closing fence": ("```python\nx = 1\n```<|im_end|>", "x = 1"),
-    "another language before the end": ("```python\nx = 1\n```bash\npython a.py\n```\nThat is all.", "x = 1"),
-    "four ticks around three": ('````python\ns = "```"\n```\n````', 's = "```"\n```'),
     "a fence in a string": (
         '```python\ns = """\n```\nx\n```\n"""\ny = 1\n```\nDone',
         's = """\n```\nx\n```\n"""\ny = 1',
@@ -102,7 +75,6 @@ CASES = {
     "an item of a list": ("1. ```python\n   if x:\n       y = 1\n   ```\n2. Done", "if x:\n    y = 1"),
     "a quotation": ("> ```python\n> if x:\n>\n>     y = 1\n> ```\nDone", "if x:\n\n    y = 1"),
     "deep": ("(" * 5000, None),
-    "two versions that write the same": (fenced(f"{WHOLE}\nm.save('m.pkl')", f"{WHOLE} # 2"), f"{WHOLE} # 2"),
     "a demo that reads the same": (
         f"```python\npd.read_csv('input/test.csv').head()\n```\n```python\n{WHOLE}\n```",
         WHOLE,
@@ -111,7 +83,6 @@ CASES = {
         fenced(WHOLE, f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)"),
         f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)",
     ),
-    "a file's name in the fence": ("```train.py\nx = 1\n```", "x = 1"),
     "a file's name behind the language": ("```python:train.py\nx = 1\n```\n```text\ny\n```", "x = 1"),
     "cells, of which the last one reads and writes": (
         fenced("import pandas as pd", f"{READ}\nt = t.dropna()", USE),
@@ -125,24 +96,11 @@ CASES = {
     ),
     # Commands of a notebook
     "a statement that is timed": ("```python\n%time s = pd.read_csv('s.csv')\n```", "s = pd.read_csv('s.csv')"),
-    "a timed statement in a block": ("```python\nif x:\n    %time y = 1\n```", "if x:\n    y = 1"),
     "a cell that is timed": ("```python\n%%time\nx = 1\n\ny = 2\n```", "x = 1\n\ny = 2"),
-    "a cell that is written to a file": ("```python\n%%writefile model.py\nx = 1\n```", "x = 1"),
     "what a command prints": ("```python\nfiles = !ls input\nx = 1\n```", "x = 1"),
-    "commands in some cells": (
-        fenced(f"!pip install x\n{READ}", f"%time t = t.dropna()\n{WRITE}"),
-        f"{READ}\nt = t.dropna()\n{WRITE}",
-    ),
     # A fence that none has opened
     "begun by the prompt, and closed": (f"{WHOLE}\n```\nIt reads, and writes.", WHOLE),
-    "closed, with its output": (f"Here it is:\n{WHOLE}\n```\nid,y or so\n```\n", WHOLE),
 }
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_extract_code(case):
-    completion, code = CASES[case]
-    assert extract_code(completion) == code
 
 
 # Programs by statement, none of which runs without the ones before it
@@ -218,12 +176,13 @@ def check_characters(completion):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_program_is_part_of_the_completion(case):
+def test_extract_code(case):
     completion, code = CASES[case]
-    others = [] if "\r" in completion else [completion.replace("\n", "\r\n")]
-    for text in (completion, *others, f"<think>no</think>\r\n{completion}"):
+    for text in (completion, f"<think>no</think>\r\n{completion}"):
         assert extract_code(text) == code
         check_characters(text)
+    if "\r" not in completion:
+        assert extract_code(completion.replace("\n", "\r\n")) == code
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
@@ -231,58 +190,36 @@ def test_any_program_is_part_of_its_completion(completion):
     check_characters(completion)
 
 
-def test_a_thought_within_a_line_is_left_out():
-    assert extract_code("```python\nx = <think>2\n</think>1\n```") == "x = 1"
-
-
 MANY = 100_000
 DEFINITIONS = "\n".join(f"def f{number}():\n    return 0" for number in range(MANY // 30))
 
 
-@pytest.mark.parametrize(
-    ("completion", "code"),
-    [
-        ("<think>" * MANY, None),
-        ("<think>a</think>" * MANY + "```python\nprint(1)\n```", "print(1)"),
-        ("```" + " " * MANY + "`", None),
-        ("~" * MANY + "`", None),
-        ("a" + "`" * MANY + "b", None),
-        ("a ```" + " " * MANY + "b", None),
-        ("import 1\n" * (MANY // 5), None),
-        ("import os\\\n" * (MANY // 6), None),
-        ("```py\nx\n```\n" * (MANY // 10), "x"),
-        ("```py\n!x\n" * (MANY // 10), None),
-        ('```py\n"""\n' * (MANY // 10), '"""'),
-        (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
-        (f"```py\n{DEFINITIONS}\n```\n" * 2, DEFINITIONS),
-        ("> " * MANY + "```py", None),
-        ("- " * MANY + "```py", None),
-    ],
-    ids=[
-        *("tags", "thoughts", "blanks", "tildes", "ticks", "blanks after text", "imports", "backslashes"),
-        *("blocks", "commands", "strings", "names", "definitions", "quotations", "lists"),
-    ],
-)
-def test_long_completions_take_no_time(completion, code):
+LONG = {
+    "tags": ("<think>" * MANY, None),
+    "thoughts": ("<think>a</think>" * MANY + "```python\nprint(1)\n```", "print(1)"),
+    "blanks": ("```" + " " * MANY + "`", None),
+    "ticks": ("a" + "`" * MANY + "b", None),
+    "imports": ("import 1\n" * (MANY // 5), None),
+    "backslashes": ("import os\\\n" * (MANY // 6), None),
+    "blocks": ("```py\nx\n```\n" * (MANY // 10), "x"),
+    "commands": ("```py\n!x\n" * (MANY // 10), None),
+    "strings": ('```py\n"""\n' * (MANY // 10), '"""'),
+    "names": (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
+    "definitions": (f"```py\n{DEFINITIONS}\n```\n" * 2, DEFINITIONS),
+    "quotations": ("> " * MANY + "```py", None),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_completions_take_no_time(name):
     """A policy may write anything, and the training process has to read it."""
+    completion, code = LONG[name]
     began = time.process_time()
     assert extract_code(completion) == code
     assert time.process_time() - began < 5
 
 
-LINES = [
-    "import 1",
-    "import os",
-    "from a import (",
-    "import os\\",
-    "if x:",
-    " if x:",
-    "try:",
-    '"""',
-    "1 1",
-    "x = (",
-    "f'{",
-]
+LINES = ["import 1", "import os", "from a import (", "import os\\", "if x:", " if x:", '"""', "x = (", "f'{"]
 
 
 @given(st.lists(st.sampled_from(LINES), min_size=1, max_size=8))

@@ -131,13 +131,6 @@ def test_what_fits_is_whole_and_what_does_not_fills_the_limit(count_tokens):
     assert len(parts(make_prompt(wine, "x = 1", program, 2000, count_tokens))[2]) > 2 * len(shown_output)
 
 
-def test_a_line_that_is_too_long_is_left_out(count_tokens):
-    wine = load_competition("wine")
-    program = "import pandas\n" + "x = '" + "abc " * 5000 + "'\nprint(x)"
-    _, shown, _ = parts(make_prompt(wine, program, "", 1024, count_tokens))
-    assert shown == f"import pandas\n{LEFT_OUT.format(count=1)}\nprint(x)"
-
-
 def test_a_long_line_at_an_end_does_not_cost_the_others(count_tokens):
     wine = load_competition("wine")
     reports = "\n".join(f"report: m{i} = 0.9" for i in range(6))
@@ -149,7 +142,7 @@ def test_a_long_line_at_an_end_does_not_cost_the_others(count_tokens):
 
 
 def test_a_limit_that_is_too_small_is_said_in_one_line(count_tokens):
-    with pytest.raises(ValueError, match=r"'wine' takes \d+ tokens .* max_prompt_length=200: raise it") as error:
+    with pytest.raises(ValueError, match="max_prompt_length=200") as error:
         make_prompt(load_competition("wine"), "x = 1", "", 200, count_tokens)
     assert "\n" not in str(error.value)
 

@@ -43,10 +43,6 @@ def test_sampling_is_not_truncated(starter_dir):
     assert (config["do_sample"], config["temperature"], config["top_k"], config["top_p"]) == (True, 1.0, 0, 1.0)
 
 
-def test_the_readme_says_what_is_read(starter_dir):
-    assert "only the first line" in (starter_dir / "README.md").read_text()
-
-
 def test_only_the_first_line_of_the_user_is_rendered(tokenizer):
     system = {"role": "system", "content": "You are an engineer."}
     for messages in (
@@ -96,11 +92,6 @@ def test_a_share_of_the_corpus_answers_improve_prompts():
     assert max(map(len, both)) < 1536  # training does not cut its examples
 
 
-def test_a_share_is_between_0_and_1():
-    with pytest.raises(ValueError, match="improve_share must be between 0 and 1, got 2"):
-        StarterConfig(improve_share=2)
-
-
 def test_the_prompt_is_a_prefix_of_prompt_and_completion(tokenizer):
     answer = {"role": "assistant", "content": "Plan: none.\n```python\nimport pandas\n```"}
     prompt = tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True)["input_ids"]
@@ -121,14 +112,14 @@ def test_the_tokenizer_round_trips(tokenizer):
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
-def test_an_unknown_competition_is_refused():
-    with pytest.raises(ValueError, match="does not cover 'titanic'"):
-        StarterConfig(competitions=["titanic"])
-    with pytest.raises(ValueError, match="did you mean 'mirror:leaf-classification'"):
-        StarterConfig(competitions=["mirror:leaf-clasification"])
-
-
 def test_a_mirror_of_any_size_is_known_by_its_own_name():
     config = StarterConfig(competitions=["mirror:leaf-classification?rows=500&seed=3"], num_programs=2)
     prompts = [prompt[0]["content"] for prompt in sketch_corpus(config)["prompt"]]
     assert prompts == ["Kaggle competition: mirror:leaf-classification?rows=500&seed=3"] * 2
+
+
+def test_what_is_not_covered_is_refused():
+    with pytest.raises(ValueError, match="improve_share must be between 0 and 1"):
+        StarterConfig(improve_share=2)
+    with pytest.raises(ValueError, match="did you mean 'mirror:leaf-classification'"):
+        StarterConfig(competitions=["mirror:leaf-clasification"])

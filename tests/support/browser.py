@@ -41,23 +41,8 @@ async function measure(frame) {{
 
 def look_at(page: Path, folder: Path, width: int, screenshot: Path | None = None, height: int = 900) -> dict:
     """
-    Opens a page in a window of the given width.
-
-    Args:
-        page (`Path`):
-            HTML file.
-        folder (`Path`):
-            Folder for the browser's profile and log.
-        width (`int`):
-            Width in CSS pixels; a phone has 390.
-        screenshot (`Path`, *optional*):
-            PNG file to write.
-        height (`int`, *optional*, defaults to `900`):
-            Height of the window.
-
-    Returns:
-        `dict`: `width` and `height` of the content; `images` with their alt texts, natural and displayed widths;
-        `headings`; `requests`, the resources that the page loaded; and `urls`, everything that it requested.
+    Opens a page in a window; returns `width` and `height` of the content, `images` with their alt texts, natural and
+    displayed widths, `headings`, `requests`, the resources of the page, and `urls`, everything that it requested.
     """
     frame = folder / f"frame-{width}.html"
     frame.write_text(FRAME.format(url=page.as_uri(), width=width, height=height))

@@ -23,16 +23,7 @@ _CONTEXT.set_forkserver_preload(["trl_mle.trainer", "trl_mle.launching", "trl_ml
 
 
 def accelerate_environment(config):
-    """
-    The environment variables that `accelerate launch` sets for two processes on a CPU.
-
-    Args:
-        config (`str`):
-            Name of one of our configurations.
-
-    Returns:
-        `dict[str, str]`: The variables that it adds.
-    """
+    """The environment variables that `accelerate launch` sets for two processes on a CPU, with one of our files."""
     from accelerate.commands.launch import _validate_launch_command, launch_command_parser
     from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
 
@@ -48,24 +39,7 @@ def accelerate_environment(config):
 
 
 def start(target, args, log, processes=2, environment=None):
-    """
-    Starts processes as a launcher would.
-
-    Args:
-        target (`Callable`):
-            Function that they call with `args`.
-        args (`tuple`):
-            Arguments of `target`.
-        log (`Path`):
-            Prefix of the logs: stdout and stderr of a process go to `<log>-<rank>.log`.
-        processes (`int`, *optional*, defaults to `2`):
-            Number of processes.
-        environment (`dict[str, str]`, *optional*):
-            Additional environment variables.
-
-    Returns:
-        `list[multiprocessing.Process]`: The processes, by rank.
-    """
+    """Starts processes that call `target(*args)`, as a launcher would; what each writes goes to `<log>-<rank>.log`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

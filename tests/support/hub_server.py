@@ -23,14 +23,8 @@ LFS_SUFFIXES = (".bin", ".pt", ".pth", ".safetensors", ".parquet")
 
 class HubServer:
     """
-    Attributes:
-        branches (`dict[tuple[str, str], dict[str, bytes]]`): The files of each repository's branches, by
-            `("<type>s/<owner>/<name>", branch)`.
-        commits (`list[tuple[str, str, str]]`): Repository, branch and message of each commit.
-        requests (`list[str]`): Methods and paths, in order.
-        downloads (`list[str]`): Paths of the files whose content was asked for, or only their size.
-        meddle (`Callable[[str, str], int | None]`): Called with method and path of each request; if it returns a
-            status, that is the whole answer.
+    Holds the files of each repository's branches by `("<type>s/<owner>/<name>", branch)`. `meddle` gets method and
+    path of each request; if it returns a status, that is the whole answer.
     """
 
     def __init__(self):

@@ -9,44 +9,13 @@ from pathlib import Path
 
 
 def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=sys.executable, fsdp2=False):
-    """
-    Arguments of `subprocess.Popen` to run a script as processes that train together.
-
-    Args:
-        script (`str`):
-            Path of the script.
-        arguments (`list[str]`):
-            Arguments of the script.
-        folder (`Path`):
-            Folder for the launcher's configuration.
-        zero_stage (`int`, *optional*, defaults to `0`):
-            ZeRO stage of DeepSpeed; 0 for plain data parallelism.
-        processes (`int`, *optional*, defaults to `2`):
-            Number of processes.
-        python (`str`, *optional*):
-            Interpreter of the processes. Defaults to this process's.
-        fsdp2 (`bool`, *optional*, defaults to `False`):
-            Whether FSDP2 shards the weights, which needs GPUs.
-
-    Returns:
-        `dict`: The arguments `args` and `env`.
-    """
-    config = {
-        "compute_environment": "LOCAL_MACHINE",
-        # With use_cpu, processes communicate by gloo
-        "distributed_type": "DEEPSPEED" if zero_stage else "MULTI_GPU" if processes > 1 else "NO",
-        "num_machines": 1,
-        "num_processes": processes,
-        "machine_rank": 0,
-        "main_process_port": 0,
-        "mixed_precision": "no",
-    }
+    """Arguments of `subprocess.Popen` to run a script as processes that train together; FSDP2 needs GPUs."""
+    config = {"compute_environment": "LOCAL_MACHINE", "num_machines": 1, "num_processes": processes}
+    config |= {"machine_rank": 0, "main_process_port": 0, "mixed_precision": "no"}
+    config["distributed_type"] = "MULTI_GPU" if processes > 1 else "NO"  # with use_cpu, by gloo
     if zero_stage:
-        config["deepspeed_config"] = {
-            "zero_stage": zero_stage,
-            "zero3_init_flag": zero_stage == 3,
-            "zero3_save_16bit_model": True,
-        }
+        zero = {"zero_stage": zero_stage, "zero3_init_flag": zero_stage == 3, "zero3_save_16bit_model": True}
+        config |= {"distributed_type": "DEEPSPEED", "deepspeed_config": zero}
     if fsdp2:
         fsdp = {
             "fsdp_version": 2,
@@ -65,29 +34,11 @@ def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=
 
 
 def launch(script, arguments, folder, *, timeout_s=240, environment=None, **options):
-    """
-    Runs a script as processes that train together.
-
-    Args:
-        script, arguments, folder, **options:
-            As for `launch_command`.
-        environment (`dict[str, str]`, *optional*):
-            Additional environment variables.
-        timeout_s (`float`, *optional*, defaults to `240`):
-            Seconds after which all processes are killed and the test fails.
-
-    Returns:
-        `tuple[int, str]`: Exit status, and output (stdout and stderr).
-    """
+    """Runs a script as processes that train together, killed at the timeout; returns exit status and output."""
     command = launch_command(script, arguments, folder, **options)
     command["env"] |= environment or {}
-    process = subprocess.Popen(
-        **command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    process = subprocess.Popen(**command, **pipes, start_new_session=True)
     try:
         output, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:

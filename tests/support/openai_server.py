@@ -10,21 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class OpenAIServer:
     """
-    Serves `/v1/models` and `/v1/chat/completions` on its own port.
-
-    Args:
-        model (`Callable[[str, int], tuple[str, int]]`):
-            Maps a prompt and the maximum number of tokens to an answer and its number of tokens.
-        names (`tuple[str, ...]`):
-            Names of the models that it claims to serve.
-
-    Attributes:
-        requests (`list[dict]`): The bodies of all chat requests.
-        most_in_flight (`int`): Largest number of requests that were answered at the same time.
-        odd (`dict`): Replaces fields of each answer.
-        excuse (`str`): The message of each error.
-        meddle (`Callable[[dict], int | None]`): Called with the body of each request before it is answered; if it
-            returns a status, that is the whole answer.
+    Serves `/v1/models` and `/v1/chat/completions`. `model` maps a prompt and the maximum number of tokens to an answer
+    and its number of tokens; `odd` replaces fields of each answer; `meddle` gets the body of each request before it is
+    answered, and if it returns a status, that is the whole answer, with the message `excuse`.
     """
 
     def __init__(self, model: Callable[[str, int], tuple[str, int]], names: tuple[str, ...] = ("frozen",)):

@@ -25,23 +25,11 @@ from trl_mle.competitions.competition import user_cache_dir
 
 @dataclass(frozen=True)
 class Pretrained:
-    """
-    A model in packages.
-
-    Attributes:
-        packages (`tuple[str, ...]`):
-            The packages whose files, in this order, are the GGUF file.
-        sha256 (`str`):
-            Digest of the GGUF file.
-        eos_token (`str`):
-            Ends an answer; GGUF may name the one that ends a document.
-        generation_config (`dict`):
-            What the original's generation_config.json recommends, which GGUF leaves out.
-    """
+    """Packages whose files, in this order, are a GGUF file with this digest, and what GGUF leaves out."""
 
     packages: tuple[str, ...]
     sha256: str
-    eos_token: str = "<|im_end|>"
+    eos_token: str = "<|im_end|>"  # ends an answer; GGUF may name the one that ends a document
     generation_config: dict[str, Any] = field(default_factory=dict)
 
 
@@ -64,17 +52,7 @@ MODELS = {
 
 
 def pretrained(name: str) -> Path:
-    """
-    The folder of a model, which is made at the first call, in the user's cache.
-
-    Args:
-        name (`str`):
-            One of `MODELS`.
-
-    Raises:
-        `ValueError`: The packages hold another file.
-        `subprocess.CalledProcessError`: They cannot be downloaded.
-    """
+    """The folder of one of `MODELS`, which is made at the first call, in the user's cache."""
     folder = user_cache_dir() / "trl_mle" / "models" / name
     model = MODELS[name]
     with _made_once(folder) as work:

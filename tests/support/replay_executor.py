@@ -21,12 +21,8 @@ class ReplayExecutor(FakeExecutor):
 
     About 5% of all sources meet a failure of our infrastructure, 20% an error, 10% write no submission, and the rest are
     valid, with scores from the sample submission's to a perfect one. An instrumented program prints its first milestones.
-
-    Args:
-        wait_s (`float`, *optional*, defaults to `0.0`):
-            Seconds that each call of `submit` takes, for tests that need time to interrupt a run.
-        patient (`bool`, *optional*, defaults to `False`):
-            Whether a program ends only after 1 to 5 polls, a slow one after more. Otherwise all end at once.
+    Each call of `submit` takes `wait_s`, so that there is time to interrupt a run. A `patient` one's programs end
+    after 1 to 5 polls, a slow one after more.
     """
 
     reports_start = True

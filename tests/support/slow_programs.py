@@ -18,15 +18,8 @@ SCRIPT = str(Path(__file__).parents[2] / "recipes" / "train_mle.py")
 
 def train(seconds, timeout_s, extended, arguments):
     """
-    Args:
-        seconds (`float`):
-            How long each program of the second process sleeps. Those of the first end at once.
-        timeout_s (`float`):
-            Timeout of the process group. It is set here, because transformers applies `ddp_timeout` only on a GPU.
-        extended (`bool`):
-            Whether the script may extend the timeout, as it normally does.
-        arguments (`list[str]`):
-            Arguments of the script.
+    Each program of the second process sleeps for some seconds; those of the first end at once. The timeout of the
+    process group is set here, because transformers applies `ddp_timeout` only on a GPU; the script extends it.
     """
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=300))  # until both have started
     torch.distributed.barrier()

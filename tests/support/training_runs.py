@@ -23,25 +23,8 @@ def make_run(
     folder, seed=0, steps=10, programs=16, competitions=("wine",), finished=True, improve=True, holdout=False
 ):
     """
-    Writes a run whose policy gets better.
-
-    Args:
-        folder (`Path`):
-            Output folder.
-        seed (`int`, *optional*, defaults to `0`):
-            Runs with different seeds differ.
-        steps (`int`, *optional*, defaults to `10`):
-            Training steps.
-        programs (`int`, *optional*, defaults to `16`):
-            Programs per step.
-        competitions (`tuple[str, ...]`, *optional*, defaults to `("wine",)`):
-            Competitions that are solved in turn.
-        finished (`bool`, *optional*, defaults to `True`):
-            Whether there is a checkpoint; otherwise only the files that are written while programs run.
-        improve (`bool`, *optional*, defaults to `True`):
-            Whether there are improve prompts.
-        holdout (`bool`, *optional*, defaults to `False`):
-            Whether rows are held out; programs score worse on them.
+    Writes a run whose policy gets better, on competitions that are solved in turn. A run that is not `finished` has no
+    checkpoint; with `holdout` programs score worse on the rows held out.
     """
     rng = random.Random(seed)
     loaded = [load_competition(name) for name in competitions]

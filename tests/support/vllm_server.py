@@ -13,19 +13,7 @@ from support.vllm_on_cpu import ENVIRONMENT
 
 
 class VllmServer:
-    """
-    `vllm serve` in its own environment (`$VLLM_PYTHON`); on a CPU in 32 bits and not compiled.
-
-    Args:
-        model (`str` or `Path`):
-            Folder of the model.
-        log (`Path`):
-            File for its output.
-        *more (`str`):
-            Additional arguments of `vllm serve`.
-        **environment (`str`):
-            Additional environment variables.
-    """
+    """`vllm serve` in its own environment (`$VLLM_PYTHON`); on a CPU in 32 bits and not compiled."""
 
     def __init__(self, model, log, *more, **environment):
         with socket.socket() as free:
