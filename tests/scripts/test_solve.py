@@ -12,10 +12,9 @@ from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search
-from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.submission_search import average
 from trl_mle.execution import ExecutionResult, Limits, Outcome
-from trl_mle.rewards import Evaluation
+from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
 from trl_mle.showing import PlainConsole
@@ -60,7 +59,7 @@ def scripted(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
     monkeypatch.setattr(module, "monotonic", lambda: 0.0)
-    monkeypatch.setattr(SampleLog, "now", lambda log: 4.99 * len(log.written))
+    monkeypatch.setattr(ProgramLog, "now", lambda log: 4.99 * len(log.samples))
     monkeypatch.chdir(tmp_path)
     return policy
 
@@ -69,6 +68,15 @@ def asked(**options):
     return SolveArguments(
         **{"competition": "diabetes", "policy": ["scripted"], "budget": "63s", "batch_size": 4} | options
     )
+
+
+def rows_of(solved, key):
+    """The lines of completions ("text"), or of evaluations ("score")."""
+    return [row for line in (solved / "programs.jsonl").read_text().splitlines() if key in (row := json.loads(line))]
+
+
+def executed(log):
+    return sum(sample.evaluation is not None for sample in log.samples.values())
 
 
 def shift_of(submission):
@@ -83,8 +91,7 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
     # 12 programs: after the first batches, half of them improve or repair others
     assert len(scripted.prompts) == 12
     solved = submission.parent
-    lines = (solved / "completions" / "programs.jsonl").read_text().splitlines()[1:]
-    written = sorted(map(json.loads, lines), key=lambda row: row["index"])
+    written = sorted(rows_of(solved, "text"), key=lambda row: row["index"])
     steps = [row["step"] for row in written]
     assert steps[:6] == ["scratch", "scratch", "scratch", "scratch", "debug", "scratch"]  # one program has failed
     assert written[4]["parent"] == 1
@@ -93,7 +100,7 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
     assert "scratch" not in improving
     repairs = [prompt for prompt in scripted.prompts if "Here is a program that failed:" in prompt[0]["content"]]
     assert len(repairs) == steps.count("debug")
-    rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
+    rows = rows_of(solved, "score")
     best = min(row["score"]["value"] for row in rows if row["score"] is not None)
     score = load_competition("diabetes", holdout=0.5).grade(submission)
     assert score.value == best
@@ -219,7 +226,7 @@ def test_no_time_is_kept_back_for_programs_that_do_not_run_again(scripted, monke
             return evaluations
 
     scripted.answer = lambda prompt, seed: str(seed)
-    log = SampleLog(tmp_path / "programs.jsonl", {})
+    log = ProgramLog(tmp_path / "programs.jsonl", {})
     asked_of = harness.Harness(
         scripted, load_competition("diabetes"), Timed(), log, 64, 2048, Limits(), 0, 16, begin_program=False
     )
@@ -253,7 +260,7 @@ def test_a_program_that_hangs_in_the_end_is_ended(scripted, monkeypatch, tmp_pat
     def hangs(source, competition, executor, time_is_up):
         if late:  # the first one was the best of the first batch
             source = "import time\ntime.sleep(600)"
-            monkeypatch.setattr(SampleLog, "now", lambda log: float(next(ticks)))
+            monkeypatch.setattr(ProgramLog, "now", lambda log: float(next(ticks)))
         late.append(source)
         return execute(source, competition, executor, time_is_up)
 
@@ -334,7 +341,7 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
     solved = solve(asked(batch_size=8)).parent
     assert scripted.seeds[before:] == [0, 7, 11]
     assert "12 in 00:59, 12 of them valid" in capsys.readouterr().out
-    rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
+    rows = rows_of(solved, "score")
     assert sorted(row["index"] for row in rows) == list(range(12))
     shift = {row["index"]: float(SHIFT.search(row["source"])[1]) for row in rows}
     improved = [row for row in rows if row["parent"] is not None]
@@ -376,7 +383,7 @@ def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_
     policy = ScriptedPolicy(lambda prompt, seed: fenced("import time\ntime.sleep(600)" if seed % 2 else SUBMIT))
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
-    monkeypatch.setattr(SampleLog, "now", lambda log: 1e6 * len(log.evaluations))  # up when one of the two has ended
+    monkeypatch.setattr(ProgramLog, "now", lambda log: 1e6 * executed(log))  # up when one of the two has ended
     began = time.monotonic()
     assert solve(asked(program_timeout_s=900.0, max_parallel_programs=2)).is_file()
     assert time.monotonic() - began < 300
@@ -394,7 +401,7 @@ def test_an_answer_ends_when_the_time_is_up(scripted):
 def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered):
     """An endpoint's answers count if they come in time. Missing ones are no error of the endpoint then."""
     clock = [0.0]
-    monkeypatch.setattr(SampleLog, "now", lambda log: clock[0])
+    monkeypatch.setattr(ProgramLog, "now", lambda log: clock[0])
 
     def answer(prompt, seed):
         if seed < answered:

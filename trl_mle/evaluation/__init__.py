@@ -3,7 +3,6 @@
 from trl_mle.evaluation.best_of_k import BestOfK, best_of_k
 from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
-from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.sampling import best_program, count_executed, sample_programs
 
 
@@ -13,8 +12,6 @@ __all__ = [
     "Harness",
     "NoAnswerError",
     "Policy",
-    "Sample",
-    "SampleLog",
     "TransformersPolicy",
     "best_of_k",
     "best_program",

@@ -29,14 +29,13 @@ from trl_mle.evaluation.result_tables import (
     to_markdown,
 )
 from trl_mle.evaluation.results import figures
-from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
 from trl_mle.evaluation.submission_search import failures
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.prompts import Ideas, keep_packages
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
 from trl_mle.solutions import BestSolutions
 
@@ -161,7 +160,7 @@ def run(args: EvaluationArguments) -> None:
     rows: list[dict[str, Any]] = []
     programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}
     with executor, alone_in(output_dir):
-        begun = any(output_dir.glob("*.jsonl")) or any(output_dir.glob("completions/*.jsonl"))
+        begun = any(output_dir.glob("*.jsonl"))
         check_results(output_dir / "results.json", args.names, [competition.id for competition in competitions])
         for competition in competitions:
             executor.check(competition)
@@ -170,9 +169,9 @@ def run(args: EvaluationArguments) -> None:
         for name, policy_name in zip(args.names, args.policies, strict=True):
             policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
             ideas = Ideas(ideas_of(policy_name, args.ideas), args.seed)
-            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, begin, ideas), contents)
+            log = ProgramLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, begin, ideas), contents)
             best_solutions = output_dir / "best_solutions" / file_name(name)
-            if best_solutions.exists() and not log.written:  # its log was removed
+            if best_solutions.exists() and not log.samples:  # its log was removed
                 raise ValueError(
                     f"{best_solutions} belongs to programs that are not in {log.path}: remove it, or use another output_dir"
                 )

@@ -11,10 +11,9 @@ import pandas as pd
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError
-from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.sampling import score_of
 from trl_mle.execution import ExecutionResult, Executor, Outcome
-from trl_mle.rewards import Evaluation
+from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.rewards.evaluation import kind_of_failure
 from trl_mle.showing import PlainConsole, terminal_line
 
@@ -25,7 +24,7 @@ FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
 POLL_S = 0.2  # of a program that runs again
 MOST_FAILURES = 3  # reasons that are listed
 MOST_AGAIN = 3  # programs that may fail in one call of `run_again`
-ROUND, STEPS = "solve", ("scratch", "debug", "improve")
+STEPS = ("scratch", "debug", "improve")
 
 
 def search(
@@ -59,101 +58,98 @@ def search(
     """
     harness = harnesses[0]
     competition, log = harness.competition, harness.log
-    found: dict[int, Evaluation] = {}  # by the sample's index: after an outage, some may be missing
+    results: dict[int, Evaluation] = {}  # by index: after an outage, some may be missing
     start = 0
-    earlier = max((sample.index for sample in log.written), default=-1)
+    earlier = max((index for _, index in log.samples), default=-1)
     while True:
-        evaluations = list(found.values())
+        evaluations = list(results.values())
         best = ranked(evaluations, competition)
         until_s = budget_s - sum(program.duration_s or 0.0 for program in best[:keep])
         size = min(harness.batch_size, max(2, harness.batch_size // 4))
         if evaluations:
             size = min(harness.batch_size, int((until_s - log.now()) * len(evaluations) / max(log.now(), 1e-9)))
         # After answers that are missing, the next one of an earlier run may be farther away than a batch
-        known = min((sample.index for sample in log.written if sample.index >= start), default=start)
-        end = max(start + harness.batch_size, known + 1)
-        batch = [Sample(competition.id, ROUND, i) for i in range(start, end)]
-        written = [sample for sample in batch if sample in log.written]
-        samples = batch[: written[-1].index + 1 - start if written else max(size, 0)]
-        if log.now() >= until_s:
-            samples = written or samples  # those without an answer are not asked again
-        if not samples:
+        known = [index for _, index in log.samples if index >= start]
+        end = max(start + harness.batch_size, min(known, default=start) + 1)
+        written = sorted(index for index in known if index < end)
+        batch = range(start, written[-1] + 1 if written else start + max(size, 0))
+        indices = (
+            written if written and log.now() >= until_s else list(batch)
+        )  # those without an answer are not asked again
+        if not indices:
             break
-        start = samples[-1].index + 1
-        if any(sample not in log.evaluations for sample in samples):
+        start = indices[-1] + 1
+        if any((sample := log.samples.get((competition.id, i))) is None or sample.evaluation is None for i in indices):
             console.print(_progress(evaluations, competition, log.now(), budget_s), soft_wrap=True)
         try:
-            _write(harnesses, samples, found, best[:IMPROVED], until_s)
+            _write(harnesses, indices, results, best[:IMPROVED], until_s)
         except NoAnswerError:
             if size == 1 < harness.batch_size:  # the last program that there was time for
                 break
             raise
-        samples = [sample for sample in samples if sample in log.written]
-        if not samples:  # the time was up before the first answer
+        indices = [index for index in indices if (competition.id, index) in log.samples]
+        if not indices:  # the time was up before the first answer
             break
-        executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
-        found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
-        if samples[-1].index >= earlier:
-            on_batch(list(found.values()))
+        executed = harness.execute(indices, until_s if results else max(until_s, log.now() + FIRST_S))
+        results |= dict(zip(indices, executed, strict=True))
+        if indices[-1] >= earlier:
+            on_batch(list(results.values()))
     console.print(_progress(evaluations, competition, log.now(), budget_s), soft_wrap=True)
     return evaluations
 
 
 def _write(
     harnesses: Sequence[Harness],
-    samples: Sequence[Sample],
-    found: Mapping[int, Evaluation],
+    indices: Sequence[int],
+    results: Mapping[int, Evaluation],
     best: Sequence[Evaluation],
     until_s: float,
 ) -> None:
     """
-    The policies write the samples in turn, each what [`next_steps`] says. Raises [`NoAnswerError`] if none of the samples is
-    answered.
+    The policies write the samples in turn, each what [`next_steps`] says. Raises [`NoAnswerError`] if none is answered.
     """
     refused: NoAnswerError | None = None
-    numbers = [i for program in best for i, evaluation in found.items() if evaluation is program]
-    steps = next_steps(found, numbers, harnesses[0].log, samples, harnesses[0].seed)
+    log, competition = harnesses[0].log, harnesses[0].competition
+    numbers = [i for program in best for i, evaluation in results.items() if evaluation is program]
+    steps = next_steps(results, numbers, log, indices, harnesses[0].seed)
     for (policy, harness), step in product(enumerate(harnesses), STEPS):
-        chosen = [
-            i for i, sample in enumerate(samples) if sample.index % len(harnesses) == policy and steps[i][0] == step
-        ]
-        parents = [steps[i][1] for i in chosen]
-        prompts = [
-            harness.scratch_prompt(samples[i].index)
+        parents = {i: steps[i][1] for i in indices if i % len(harnesses) == policy and steps[i][0] == step}
+        prompts = {
+            i: harness.scratch_prompt(i)
             if parent is None
-            else harness.improve_prompt(found[parent], failed=step == "debug")
-            for i, parent in zip(chosen, parents, strict=True)
-        ]
+            else harness.improve_prompt(results[parent], failed=step == "debug")
+            for i, parent in parents.items()
+        }
         try:
-            harness.write([samples[i] for i in chosen], prompts, step, parents, until_s=until_s)
+            harness.write(prompts, step, parents, until_s)
         except NoAnswerError as error:
             refused = error
-    if refused is not None and not any(sample in harnesses[0].log.written for sample in samples):
+    if refused is not None and not any((competition.id, i) in log.samples for i in indices):
         raise refused
 
 
 def next_steps(
-    evaluations: Mapping[int, Evaluation], best: Sequence[int], log: SampleLog, samples: Sequence[Sample], seed: int
-) -> list[tuple[str, int | None]]:
+    evaluations: Mapping[int, Evaluation], best: Sequence[int], log: ProgramLog, indices: Sequence[int], seed: int
+) -> dict[int, tuple[str, int | None]]:
     """
     What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs of
     failed programs that have none yet, if there are any, and the rest improvements of the best.
     """
-    shown = {written.parent for written in log.written.values()}
+    shown = {sample.parent for sample in log.samples.values()}
     broken = [
         i
         for i, evaluation in evaluations.items()
         if evaluation.source is not None and evaluation.reward is not None and not evaluation.valid and i not in shown
     ]
-    steps: list[tuple[str, int | None]] = []
-    for place, sample in enumerate(samples):
-        rng = random.Random(f"{seed}-{sample.index}")
-        if place < len(samples) // 2 or not (best or broken):
-            steps.append(("scratch", None))
+    steps: dict[int, tuple[str, int | None]] = {}
+    for place, index in enumerate(indices):
+        rng = random.Random(f"{seed}-{index}")
+        if place < len(indices) // 2 or not (best or broken):
+            steps[index] = "scratch", None
         elif broken and (not best or rng.random() < DEBUG_PROBABILITY):
-            steps.append(("debug", broken.pop(rng.randrange(len(broken)))))
+            steps[index] = "debug", broken.pop(rng.randrange(len(broken)))
         else:
-            steps.append(("improve", rng.choice(list(best))) if best else ("scratch", None))
+            steps[index] = ("improve", rng.choice(list(best))) if best else ("scratch", None)
     return steps
 
 

@@ -23,7 +23,7 @@ Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competi
 - `best_solutions/<competition>/`: the best program (`solution.py`), its `submission.csv`, and its score on the hidden
   answers (`score.json`; where some are held out, `score` is that on the others).
 - `executions/rank-<rank>.jsonl`: a line for every execution: the time, the SHA-256 of the program, how it ended, Δt and CPU
-  time in seconds, peak memory in MB, the milestones that it reached, score and reward, and whether all
+  time in seconds, peak memory in MB, the milestones that it reached, its scores and reward, and whether all
   this is that of an equal program (`reused`).
 
 **The programs were written by a language model. Run them in a sandbox only.**

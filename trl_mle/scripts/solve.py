@@ -12,7 +12,6 @@ from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness, NoAnswerError, check_seed
 from trl_mle.evaluation.policies import begins_program, check_policy, ideas_of, load_policy
-from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import score_of
 from trl_mle.evaluation.submission_search import (
     average,
@@ -26,7 +25,7 @@ from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_exec
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import Ideas, keep_packages
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name
 
@@ -128,11 +127,11 @@ def solve(args: SolveArguments) -> Path:
         ideas = [Ideas(ideas_of(name, args.ideas), args.seed) for name in args.policy]
         settings = {
             "policy": [policy.identity for policy in policies],
-            "competition": content_digest(competition),
             "begin_program": begins,
             "ideas": [item.identity for item in ideas],
         }
-        log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
+        settings |= {name: getattr(args, name) for name in names}
+        log = ProgramLog(folder / LOG, settings, {competition.id: content_digest(competition)})
         reward = MLEReward(
             [competition], executor, AstInstrumenter(), show_progress=False, reuse_results=args.reuse_results
         )
