@@ -12,7 +12,7 @@ from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search
-from trl_mle.evaluation.submission_search import average
+from trl_mle.evaluation.submission_search import like_sample
 from trl_mle.execution import ExecutionResult, Limits, Outcome
 from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.scripts import solve as module
@@ -66,7 +66,7 @@ def scripted(monkeypatch, tmp_path):
 
 def asked(**options):
     return SolveArguments(
-        **{"competition": "diabetes", "policy": ["scripted"], "budget": "63s", "batch_size": 4} | options
+        **{"competition": "diabetes", "policy": "scripted", "budget": "63s", "batch_size": 4} | options
     )
 
 
@@ -151,12 +151,7 @@ def test_nothing_of_ones_own_is_overwritten(scripted, tmp_path):
         solve(asked(output_dir="."))
     (tmp_path / "solution.py").unlink()
     solve(asked(output_dir="."))
-    solve(asked(output_dir=".", keep=2))
-    assert sorted(path.name for path in tmp_path.glob("sol*.py")) == [
-        "solution-1.py",
-        "solution-2.py",
-        "solution_mine.py",
-    ]
+    assert sorted(path.name for path in tmp_path.glob("sol*.py")) == ["solution.py", "solution_mine.py"]
 
 
 def test_another_competition_of_the_name_is_another(scripted, tmp_path):
@@ -231,16 +226,8 @@ def test_no_time_is_kept_back_for_programs_that_do_not_run_again(scripted, monke
         scripted, load_competition("diabetes"), Timed(), log, 64, 2048, Limits(), 0, 16, begin_program=False
     )
     console = PlainConsole(stderr=True)
-    found = submission_search.search([asked_of], 200.0, console, keep=5)
+    found = submission_search.search(asked_of, 200.0, console)
     assert len(found) > 16
-
-
-def test_policies_write_in_turn(scripted, monkeypatch, tmp_path):
-    other = ScriptedPolicy(answer, "another")
-    monkeypatch.setattr(module, "load_policy", {"scripted": scripted, "another": other}.get)
-    solve(asked(policy=["scripted", "another"]))
-    assert (len(scripted.seeds), len(other.seeds)) == (6, 6)
-    assert {seed % 2 for seed in scripted.seeds} == {0}
 
 
 def test_the_best_so_far_survives_an_interruption(scripted, monkeypatch, tmp_path, capsys):
@@ -418,56 +405,12 @@ def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered)
     assert len(scripted.seeds) == 2
 
 
-def test_an_average_of_the_best(scripted):
-    submission = solve(asked(keep=2, output_dir="two"))
-    assert sorted(path.name for path in submission.parent.glob("solution*.py")) == ["solution-1.py", "solution-2.py"]
-    assert load_competition("diabetes").grade(submission).valid
-    shifts = [
-        float(re.search(r"mean \+ ([\d.]+)", path.read_text())[1]) for path in submission.parent.glob("solution*.py")
-    ]
-    assert shift_of(submission) == pytest.approx(np.mean(shifts), abs=1e-6)
-
-
-def test_averages():
-    """They look like the sample submission, whatever the order of rows, and average ranks where only ranks count."""
-    digits, cancer = load_competition("digits"), load_competition("breast-cancer")
-    answers = [pd.read_csv(comp.answers) for comp in (digits, cancer)]
-    uniform = pd.read_csv(digits.sample_submission)
-    mean = average([answers[0].iloc[::-1].to_csv(index=False).encode(), uniform.to_csv(index=False).encode()], digits)
-    found = pd.read_csv(pd.io.common.BytesIO(mean))
-    assert list(found.columns) == list(uniform.columns)
-    assert digits.grade(mean).value == pytest.approx(-np.log(0.55), abs=1e-4)
-    far = answers[1].assign(malignant=0.999 + 0.001 * answers[1]["malignant"])  # in the same order, on another scale
-    wrong = answers[1].assign(malignant=0.5)
-    assert (
-        cancer.grade(average([far.to_csv(index=False).encode(), wrong.to_csv(index=False).encode()], cancer)).value
-        == 1
-    )
-
-
-def test_labels_are_voted_for():
-    """The best program's label wins a tie."""
-    wine = load_competition("wine")
-    answers = pd.read_csv(wine.answers)
-    label = answers.columns[-1]
-    votes = [
-        answers.assign(**{label: [row % 3 if n == row % 4 else 2 for row in range(len(answers))]}) for n in range(4)
-    ]
-    counted = [pd.Series(row).mode() for row in np.column_stack([table[label] for table in votes])]
-    found = pd.read_csv(pd.io.common.BytesIO(average([t.to_csv(index=False).encode() for t in votes], wine)))
-    assert found[label].dtype == int
-    assert found.set_index("id").loc[answers["id"], label].tolist() == [modes[0] for modes in counted]
-    tie = [answers.assign(**{label: value}) for value in (1, 0, 2)]
-    found = pd.read_csv(pd.io.common.BytesIO(average([t.to_csv(index=False).encode() for t in tie], wine)))
-    assert set(found[label]) == {1}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
         ({"budget": "0m"}, "--budget must be a time"),
-        ({"keep": 0}, "--keep must be at least 1, got 0"),
+        ({"batch_size": 0}, "--batch_size must be at least 1, got 0"),
         ({"seed": 2**32}, "--seed must be from 0 to 4294967295"),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],
@@ -497,19 +440,13 @@ def test_times():
     assert submission_search.clock(30 * 3600) == "30:00:00"
 
 
-def test_labels_that_look_like_numbers_are_averaged_as_they_are(tmp_path):
-    path = tmp_path / "answers.csv"
-    path.write_text("id,y\n1,01\n2,02\n3,1A\n")
-    comp = Competition("codes", "accuracy", tmp_path, path, path, ("y",))
-    for copies in 1, 3:
-        assert average([b"id,y\n3,01\n2,02\n1,01\n"] * copies, comp) == b"id,y\n1,01\n2,02\n3,01\n"
-
-
-def test_an_average_where_ids_come_again(tmp_path):
-    """Only their order distinguishes rows of one id: no column is lost."""
-    for name, values in {"sample": [0.0, 0.0, 0.0], "answers": [1.0, 2.0, 4.0]}.items():
-        pd.DataFrame({"id": [1, 1, 2], "y": values}).to_csv(tmp_path / f"{name}.csv", index=False)
-    sample, answers = tmp_path / "sample.csv", tmp_path / "answers.csv"
-    comp = Competition("twice", "rmse", tmp_path, sample, answers, ("y",))
-    assert average([b"id,y\n1,1\n1,2\n2,3\n", b"id,y\n1,3\n1,4\n2,5\n"], comp) == b"id,y\n1,2.0\n1,3.0\n2,4.0\n"
-    assert average([b"id,y\n1,1\n1,2\n2,3\n"], comp) == b"id,y\n1,1\n1,2\n2,3\n"
+def test_a_submission_has_the_ids_of_the_sample(tmp_path):
+    """In its order, and labels stay as they are; not where only their order distinguishes rows of one id."""
+    for ids, submission, written in (
+        ("01 02 03", b"id,y\n3,01\n2,02\n1,1A\n", b"id,y\n01,1A\n02,02\n03,01\n"),
+        ("1 1 2", b"id,y\n1,1A\n1,02\n2,01\n", b"id,y\n1,1A\n1,02\n2,01\n"),
+    ):
+        path = tmp_path / "answers.csv"
+        pd.DataFrame({"id": ids.split(), "y": ["01", "02", "1A"]}).to_csv(path, index=False)
+        comp = Competition("codes", "accuracy", tmp_path, path, path, ("y",))
+        assert like_sample(submission, comp) == written

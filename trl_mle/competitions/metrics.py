@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,22 +30,13 @@ class Takes(StrEnum):
 
 ScoreOfTables = Callable[[pd.DataFrame, pd.DataFrame], float]
 Guess = Callable[[pd.Series], Any]
-Average = Literal["mean", "rank", "vote"]
 
 
 def _mode(answers: pd.Series) -> Any:
     return answers.mode()[0]
 
 
-# The best constant and the way to average, where an entry says nothing else
-_DEFAULTS: dict[Takes, tuple[Guess, Average]] = {
-    Takes.PROBABILITIES: (pd.Series.mean, "mean"),  # each label's share
-    Takes.SCORES: (pd.Series.mean, "rank"),
-    Takes.ZEROS_AND_ONES: (_mode, "vote"),
-    Takes.LABELS: (_mode, "vote"),
-    Takes.TEXTS: (_mode, "vote"),
-    Takes.NUMBERS: (pd.Series.mean, "mean"),
-}
+_VOTED = (Takes.ZEROS_AND_ONES, Takes.LABELS, Takes.TEXTS)  # whose best constant is the most frequent answer
 
 
 class Metric(NamedTuple):
@@ -66,8 +57,6 @@ class Metric(NamedTuple):
     # The best constant for a column of answers, or several values in turn if predictions must not be constant. Defaults to the
     # most frequent label, or to the mean
     guess: Guess | None = None
-    # How predictions of several programs are averaged. Defaults to the vote for labels, to ranks for scores, else to the mean
-    average: Average | None = None
 
     def gain(self, score: float) -> float:
         """The score with its sign flipped where lower is better, so that larger is better."""
@@ -82,12 +71,8 @@ class Metric(NamedTuple):
 
     def constant_guess(self, answers: pd.Series) -> list[Any]:
         """The best constant for a column of answers, or the values to be repeated in turn."""
-        return np.atleast_1d((self.guess or _DEFAULTS[self.takes][0])(answers)).tolist()
-
-    @property
-    def averaged_by(self) -> Average:
-        """How predictions of several programs are averaged."""
-        return self.average or _DEFAULTS[self.takes][1]
+        guess = self.guess or (_mode if self.takes in _VOTED else pd.Series.mean)
+        return np.atleast_1d(guess(answers)).tolist()
 
 
 def gain(score: float, higher_is_better: bool) -> float:
@@ -361,7 +346,6 @@ METRICS = {
         partial(_of_unit_interval, _binary_log_loss),
         takes=Takes.SCORES,
         rule="Predictions are probabilities of 1, in [0, 1].",
-        average="mean",
     ),
     "top_3_accuracy": top_k_accuracy(3),
     "top_5_accuracy": top_k_accuracy(5),
@@ -430,7 +414,6 @@ METRICS = {
         rule="Predictions must not be all the same.",
         undefined=0.0,
         guess=_two_quantiles,
-        average="rank",
     ),
 }
 METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_columnwise, _rmsle))
