@@ -9,7 +9,6 @@ from trl_mle.evaluation import (
     Harness,
     NoAnswerError,
     best_program,
-    count_executed,
     sample_programs,
 )
 from trl_mle.evaluation.harness import check_seed, sample_seeds
@@ -34,7 +33,7 @@ def test_summary_by_hand():
     evaluations = [valid(0.5), valid(0.7, 2.0, ("imports",)), FAILED, PROSE, OURS]
     row = figures("x", load_competition("wine"), evaluations)
     assert (row["num_samples"], row["num_valid"]) == (4, 2)  # our own failure is not counted
-    assert (row["num_untrained"], row["num_executed"], row["num_failures_of_ours"]) == (1, 2, 1)
+    assert (row["num_untrained"], row["num_failures_of_ours"]) == (1, 1)
     assert (row["valid_rate"], row["mean_score"], row["best_score"]) == (0.5, pytest.approx(0.6), 0.7)
     assert row["mean_duration_s"] == pytest.approx(2.0)  # prose has no duration
 
@@ -79,10 +78,6 @@ def test_without_held_out_rows_there_is_one_way():
     for higher in (True, False):
         validation, test = (scores(evaluations, higher, chosen_by) for chosen_by in ("validation", "test"))
         assert validation == test | {"chosen_by": "validation"}
-
-
-def test_a_completion_without_a_program_is_not_executed():
-    assert count_executed([valid(0.5), PROSE, OURS]) == 1
 
 
 def evaluate(policy, log, num_samples, executor, instrumenter=None):

@@ -3,7 +3,7 @@
 from trl_mle.evaluation.best_of_k import BestOfK, best_of_k
 from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
-from trl_mle.evaluation.sampling import best_program, count_executed, sample_programs
+from trl_mle.evaluation.sampling import best_program, sample_programs
 
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "TransformersPolicy",
     "best_of_k",
     "best_program",
-    "count_executed",
     "load_policy",
     "sample_programs",
 ]

@@ -48,11 +48,6 @@ def judged(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     return [evaluation for evaluation in evaluations if evaluation.reward is not None]
 
 
-def count_executed(evaluations: Iterable[Evaluation]) -> int:
-    """Number of completions with a program, which was executed."""
-    return sum(evaluation.source is not None for evaluation in evaluations)
-
-
 def score_of(evaluation: Evaluation | None, chosen_by: ChosenBy = "validation") -> float | None:
     """The score to choose a program by; `None` without a valid submission."""
     if evaluation is None or evaluation.score is None:
