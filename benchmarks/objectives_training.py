@@ -35,11 +35,10 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.evaluation.harness import Harness
 from trl_mle.evaluation.policies import TransformersPolicy
-from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import sample_programs
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.rewards import MLEReward
+from trl_mle.rewards import MLEReward, ProgramLog
 from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
@@ -110,7 +109,7 @@ def measure(name: str, arm: str, seed: int, executor: LocalExecutor, args: argpa
         policy=TransformersPolicy.from_pretrained(str(policy)),
         competition=competition,
         reward=reward,
-        log=SampleLog(folder / "samples.jsonl", {"policy": policy.name, "seed": seed}),
+        log=ProgramLog(folder / "samples.jsonl", {"policy": policy.name, "seed": seed}),
         max_new_tokens=TRAINING["max_completion_length"],
         max_prompt_tokens=TRAINING["max_prompt_length"],
         begin_program=False,

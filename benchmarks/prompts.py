@@ -52,13 +52,12 @@ from trl_mle.competitions import Competition, list_competitions, load_competitio
 from trl_mle.competitions.own import new_competition  # noqa: E402
 from trl_mle.evaluation.harness import Harness, sample_seeds  # noqa: E402
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, Prompt, TransformersPolicy  # noqa: E402
-from trl_mle.evaluation.sample_log import SampleLog  # noqa: E402
 from trl_mle.evaluation.sampling import sample_programs  # noqa: E402
 from trl_mle.execution import LocalExecutor, Outcome  # noqa: E402
 from trl_mle.instrumentation import AstInstrumenter  # noqa: E402
 from trl_mle.models import Completion  # noqa: E402
 from trl_mle.prompts import opening_of  # noqa: E402
-from trl_mle.rewards import Evaluation, MLEReward  # noqa: E402
+from trl_mle.rewards import Evaluation, MLEReward, ProgramLog  # noqa: E402
 
 
 LIMITS = (1024, 448)  # tokens of a completion; the first is sampled
@@ -132,23 +131,24 @@ def kind_of(evaluation: Evaluation, is_cut_off: bool) -> str:
 class CutOff:
     """The completions of a log of a competition, cut off after fewer tokens; seeds say which, as with a [`Harness`] of seed 0."""
 
-    def __init__(self, policy: Policy, tokenizer: Any, log: SampleLog, competition: Competition):
+    def __init__(self, policy: Policy, tokenizer: Any, log: ProgramLog, competition: Competition):
         self.identity = policy.identity
         self.count_tokens = policy.count_tokens
         self._tokenizer = tokenizer
-        seeds = sample_seeds(0, competition, (sample.index for sample in log.written))
-        self._written = dict(zip(seeds, log.written.values(), strict=True))
+        seeds = sample_seeds(0, competition, (index for _, index in log.samples))
+        completions = [sample.completion for sample in log.samples.values()]
+        self._completions = dict(zip(seeds, completions, strict=True))
 
     def sample(
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """See [`Policy`]."""
         completions = []
-        for prompt, written in zip(prompts, (self._written[seed] for seed in seeds), strict=True):
+        for prompt, whole in zip(prompts, (self._completions[seed] for seed in seeds), strict=True):
             opening = opening_of(prompt)
-            ids = self._tokenizer(written.text.removeprefix(opening), add_special_tokens=False)["input_ids"]
+            ids = self._tokenizer((whole.text or "").removeprefix(opening), add_special_tokens=False)["input_ids"]
             text = opening + self._tokenizer.decode(ids[:max_new_tokens])
-            completions.append(Completion(text, min(written.tokens, max_new_tokens), written.prompt_tokens))
+            completions.append(Completion(text, min(whole.tokens, max_new_tokens), whole.prompt_tokens))
         return completions
 
 
@@ -169,11 +169,13 @@ def measure(name: str, competitions: Sequence[Competition], args: argparse.Names
     with LocalExecutor(timeout_s=60, memory_mb=4096) as executor:
         reward = MLEReward(competitions, executor, AstInstrumenter())
         for competition in competitions:
-            logs: dict[int, SampleLog] = {}
+            logs: dict[int, ProgramLog] = {}
             for limit in LIMITS:
                 settings = {"model": name, "form": form, "max_tokens": limit, "limits": asdict(executor.limits)}
-                logs[limit] = SampleLog(args.output / f"{name}-{form}-{limit}" / f"{competition.slug}.jsonl", settings)
-                if len(logs[limit].evaluations) < args.num_samples:
+                logs[limit] = ProgramLog(
+                    args.output / f"{name}-{form}-{limit}" / f"{competition.slug}.jsonl", settings
+                )
+                if sum(sample.evaluation is not None for sample in logs[limit].samples.values()) < args.num_samples:
                     policy = policy or load(name, args.endpoint)
                     writer = policy if limit == LIMITS[0] else CutOff(policy, tokenizer, logs[LIMITS[0]], competition)
                     limits, size = executor.limits, args.batch_size
@@ -190,8 +192,11 @@ def measure(name: str, competitions: Sequence[Competition], args: argparse.Names
                         begin_program=not args.plan,
                     )
                     sample_programs(harness, args.num_samples)
-                for sample, evaluation in list(logs[limit].evaluations.items())[: args.num_samples]:
-                    kind = kind_of(evaluation, logs[limit].written[sample].tokens >= limit)
+                for sample in list(logs[limit].samples.values())[: args.num_samples]:
+                    evaluation = sample.evaluation
+                    if evaluation is None:  # a failure of our infrastructure
+                        continue
+                    kind = kind_of(evaluation, sample.completion.tokens >= limit)
                     found = {"reward": evaluation.reward, "milestones": len(evaluation.milestones), "kind": kind}
                     lines.append({"model": name, "form": form, "limit": limit, "competition": competition.id, **found})
     return lines

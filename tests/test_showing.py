@@ -21,7 +21,7 @@ import trl_mle
 from trl_mle import cli
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.evaluation import evaluate
-from trl_mle.rewards import BestSolutions, ExecutionLog
+from trl_mle.rewards import BestSolutions, Evaluation, ProgramLog
 from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.showing import (
     PlainConsole,
@@ -124,13 +124,9 @@ def test_run(command, tmp_path):
 def run_folder(tmp_path):
     """A run whose programs and their errors are hostile."""
     folder = make_run(tmp_path / "run", steps=3)
-    log = ExecutionLog(folder / "executions" / "rank-1.jsonl")
+    log = ProgramLog(folder / "executions" / "rank-1.jsonl")
     for text in HOSTILE:
-        log.append(
-            f"x = {text!r}", competition="wine", outcome="error", detail=text.replace("\ud800", ""), milestones=[], score=None,
-            held_out=None, full=None, reward=-10, reused=False, duration_s=1.0, cpu_s=0.1, max_rss_mb=80.0, exit_code=1, queue_wait_s=0.0, slot=0,
-        )  # fmt: skip
-    log.close()
+        log.append("wine", Evaluation(-10.0, 1.0, None, "error", detail=text.replace("\ud800", "")))
     BestSolutions(folder / "best_solutions").offer(load_competition("wine"), EVERYTHING, b"id\n", 2.0)
     return folder
 

@@ -127,7 +127,7 @@ def solve(args: argparse.Namespace) -> int:
     """Writes the best submission that a policy finds in a given time; --help prints its options."""
     from trl_mle.scripts.solve import SolveArguments, solve
 
-    usage = "trl-mle solve COMPETITION --policy POLICY ... [options]"
+    usage = "trl-mle solve COMPETITION --policy POLICY [options]"
     solve(_parsed(SolveArguments, usage, args.options, "competition"))
     return 0
 

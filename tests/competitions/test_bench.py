@@ -17,7 +17,7 @@ from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.loading import is_own, prepared_bench
 from trl_mle.competitions.medals import medal_thresholds
 from trl_mle.environments.harbor import export_harbor
-from trl_mle.evaluation.submission_search import average
+from trl_mle.evaluation.submission_search import like_sample
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
@@ -215,18 +215,15 @@ def test_what_cannot_work_is_one_line(data, ranks, tmp_path):
             lambda: load_competition(RANKS, tmp_path),
             f"not prepared in .*; prepare it with: mlebench prepare -c {RANKS}",
         ),
-        (lambda: ranks.predictions(b""), "they cannot be averaged"),
     ):
         with pytest.raises(CompetitionError, match=message) as caught:
             action()
         assert "\n" not in str(caught.value)
 
 
-def test_one_submission_is_its_own_average(data, ranks):
+def test_a_submission_stays_as_it_is(data, ranks):
     submission = as_csv(data[1])
-    assert average([submission], ranks) == submission
-    with pytest.raises(CompetitionError, match="they cannot be averaged"):
-        average([submission, submission], ranks)
+    assert like_sample(submission, ranks) == submission
 
 
 def test_a_competition_yaml_comes_first(data, tmp_path):

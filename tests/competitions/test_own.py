@@ -13,7 +13,7 @@ from support.packages import write_files
 
 from trl_mle.competitions import CompetitionError, load_competition, own
 from trl_mle.competitions.own import final_competition, new_competition, write_config
-from trl_mle.evaluation.submission_search import average
+from trl_mle.evaluation.submission_search import like_sample
 from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
 
@@ -606,7 +606,7 @@ def test_ids_of_the_rows_without_labels_are_kept(tmp_path):
     rows = table.tail(3).assign(id=["077", "5", "42"]).drop(columns="price")
     final = final_competition(new_competition(path, ["price"], "rmse", tmp_path / "mine", test=others(tmp_path, rows)))
     assert list(pd.read_csv(final.sample_submission, dtype=str)["id"]) == ["077", "5", "42"]
-    content = average([b"id,price,more\n42,3,x\n77,1,x\n5,2,x\n"], final)
+    content = like_sample(b"id,price,more\n42,3,x\n77,1,x\n5,2,x\n", final)
     assert content == b"id,price\n077,1\n5,2\n42,3\n"
 
 

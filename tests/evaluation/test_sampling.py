@@ -8,17 +8,14 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import (
     Harness,
     NoAnswerError,
-    Sample,
-    SampleLog,
     best_program,
-    count_executed,
     sample_programs,
 )
 from trl_mle.evaluation.harness import check_seed, sample_seeds
 from trl_mle.evaluation.results import figures, scores
 from trl_mle.execution import ExecutionResult, Limits, Outcome, ProgramFuture
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Completion
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 
 
 def valid(score: float, duration_s: float = 1.0, milestones: tuple = MILESTONES) -> Evaluation:
@@ -36,7 +33,7 @@ def test_summary_by_hand():
     evaluations = [valid(0.5), valid(0.7, 2.0, ("imports",)), FAILED, PROSE, OURS]
     row = figures("x", load_competition("wine"), evaluations)
     assert (row["num_samples"], row["num_valid"]) == (4, 2)  # our own failure is not counted
-    assert (row["num_untrained"], row["num_executed"], row["num_failures_of_ours"]) == (1, 2, 1)
+    assert (row["num_untrained"], row["num_failures_of_ours"]) == (1, 1)
     assert (row["valid_rate"], row["mean_score"], row["best_score"]) == (0.5, pytest.approx(0.6), 0.7)
     assert row["mean_duration_s"] == pytest.approx(2.0)  # prose has no duration
 
@@ -83,22 +80,6 @@ def test_without_held_out_rows_there_is_one_way():
         assert validation == test | {"chosen_by": "validation"}
 
 
-def test_a_log_of_before_is_read(tmp_path):
-    """Its scores have nothing on held-out rows."""
-    log = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
-    sample = Sample("wine", "scratch", 0)
-    log.add_completions([sample], [Completion("text")], "scratch", [None])
-    log.add_evaluation(sample, valid(0.5))
-    row = json.loads(log.path.read_text())
-    row["score"] = {"value": 0.5, "valid": True, "error": None}
-    log.path.write_text(json.dumps(row) + "\n")
-    assert SampleLog(tmp_path / "x.jsonl", {"seed": 1}).evaluations == {sample: valid(0.5)}
-
-
-def test_a_completion_without_a_program_is_not_executed():
-    assert count_executed([valid(0.5), PROSE, OURS]) == 1
-
-
 def evaluate(policy, log, num_samples, executor, instrumenter=None):
     """Samples programs for wine in batches of four."""
     wine = load_competition("wine")
@@ -117,21 +98,23 @@ def test_an_interrupted_evaluation_goes_on_without_running_a_program_twice(execu
     counting = CountingExecutor(executor, limit=6)
     first = ScriptedPolicy(program)
     with pytest.raises(KeyboardInterrupt):
-        evaluate(first, SampleLog(path, {}), 10, counting)
+        evaluate(first, ProgramLog(path, {}), 10, counting)
     assert first.seeds == SEEDS[:8]
     recorded = path.read_text()
-    done = [json.loads(line)["source"] for line in recorded.splitlines()]
+    done = [row["source"] for line in recorded.splitlines() if "source" in (row := json.loads(line))]
     assert done == counting.sources[:4]
+    with path.open("a") as file:
+        file.write('{"time": ')  # a line that was cut off
 
     again, rest = ScriptedPolicy(program), CountingExecutor(executor)
-    evaluations = evaluate(again, SampleLog(path, {}), 10, rest)
+    evaluations = evaluate(again, ProgramLog(path, {}), 10, rest)
     assert again.seeds == SEEDS[8:]  # completions on disk are not sampled again
     assert rest.sources == [f"print('program', {i})" for i in range(4, 10)]
     assert [evaluation.source for evaluation in evaluations] == done + rest.sources
     assert [evaluation.output for evaluation in evaluations] == [f"program {i}" for i in range(10)]
     assert path.read_text().startswith(recorded)
 
-    log = SampleLog(path, {})
+    log = ProgramLog(path, {})
     third = evaluate(ScriptedPolicy(program), log, 10, CountingExecutor(executor, 0))
     assert third == evaluations  # all from the files
 
@@ -155,9 +138,9 @@ def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if SEEDS.index(seed) % 2 else None)
     what = rf"scripted has not answered 2 of 4 prompts; .* again to resume .*; the last error was: 429 at {SEEDS[2]}$"
     with pytest.raises(NoAnswerError, match=what):
-        evaluate(half, SampleLog(path, {}), 4, executor)
+        evaluate(half, ProgramLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)
-    evaluate(whole, SampleLog(path, {}), 4, executor)
+    evaluate(whole, ProgramLog(path, {}), 4, executor)
     assert whole.seeds == [SEEDS[0], SEEDS[2]]
 
 
@@ -170,10 +153,10 @@ def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
             future.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full"))
             return future
 
-    log = SampleLog(tmp_path / "x.jsonl", {})
+    log = ProgramLog(tmp_path / "x.jsonl", {})
     evaluations = evaluate(ScriptedPolicy(program), log, 2, Broken())
     assert [evaluation.reward for evaluation in evaluations] == [None, None]
-    assert not log.path.exists()
+    assert "outcome" not in log.path.read_text()
     evaluations = evaluate(ScriptedPolicy(lambda prompt, seed: None), log, 2, executor)
     assert [evaluation.outcome for evaluation in evaluations] == ["ok", "ok"]
 
@@ -186,78 +169,8 @@ def test_evaluations_survive_their_file(executor, tmp_path):
         fenced("raise ValueError('\\u2028 \\ud83d')"),
         "no program",
     ]
-    log = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
+    log = ProgramLog(tmp_path / "x.jsonl", {"seed": 1})
     policy = ScriptedPolicy(lambda prompt, seed: texts[SEEDS.index(seed)])
     evaluations = evaluate(policy, log, 4, executor, AstInstrumenter())
     assert [evaluation.valid for evaluation in evaluations] == [True, False, False, False]
-    read = SampleLog(tmp_path / "x.jsonl", {"seed": 1})
-    assert list(read.evaluations.values()) == [log.evaluations[sample] for sample in read.evaluations]
-    assert sorted(read.evaluations, key=lambda sample: sample.index) == sorted(log.evaluations, key=lambda sample: sample.index)  # fmt: skip
-    assert read.written == log.written
-
-
-def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, executor):
-    path = tmp_path / "x.jsonl"
-    evaluate(ScriptedPolicy(program), SampleLog(path, {}), 2, executor)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-20])
-    log = SampleLog(path, {})
-    assert len(log.evaluations) == 1
-    rest = CountingExecutor(executor)
-    evaluate(ScriptedPolicy(program), log, 2, rest)
-    assert len(rest.sources) == 1
-    assert len(SampleLog(path, {}).evaluations) == 2
-
-
-def complete(log: SampleLog, *texts: str | None) -> None:
-    samples = [Sample("wine", "scratch", i) for i in range(len(texts))]
-    log.add_completions(samples, [Completion(text) for text in texts], "scratch", [None] * len(texts))
-
-
-def test_other_settings_are_refused(tmp_path):
-    path = tmp_path / "x.jsonl"
-    complete(SampleLog(path, {"seed": 1, "policy": "a"}), "no program")
-    SampleLog(path, {"seed": 1, "policy": "a"})
-    files = f"{path} was made .*: remove it and {tmp_path}/completions/x.jsonl, or use another output_dir"
-    with pytest.raises(ValueError, match=files) as error:
-        SampleLog(path, {"seed": 2, "policy": "b"})
-    assert "with other settings (policy, seed): " in str(error.value)
-    old = tmp_path / "old.jsonl"
-    old.write_text("{}\n")
-    with pytest.raises(ValueError, match=r"made with other settings \(seed\)"):
-        SampleLog(old, {"seed": 1})
-
-
-def test_another_competition_of_the_same_name_is_refused(tmp_path):
-    path = tmp_path / "x.jsonl"
-    complete(SampleLog(path, {"seed": 1}), "as before contents were kept")
-    log = SampleLog(path, {"seed": 1}, {"wine": "a", "digits": "b"})
-    log.add_completions([Sample("digits", "scratch", 0)], [Completion("text")], "scratch", [None])
-    for others in ({}, {"wine": "a"}, {"wine": "b", "digits": "b"}, {"digits": "b", "diabetes": "c"}):
-        assert len(SampleLog(path, {"seed": 1}, others).written) == 2
-    with pytest.raises(ValueError, match=r"was made with other settings \(content of digits\): remove it and"):
-        SampleLog(path, {"seed": 1}, {"wine": "a", "digits": "c"})
-
-
-def test_settings_with_which_nothing_was_sampled_are_not_kept(tmp_path):
-    path = tmp_path / "x.jsonl"
-    complete(SampleLog(path, {"seed": 1}), None)
-    log = SampleLog(path, {"seed": 2})
-    complete(log, "no program", None)
-    complete(log, "no program", "no program")
-    assert len(SampleLog(path, {"seed": 2}).written) == 2
-
-
-def test_a_line_that_cannot_be_read_is_named(tmp_path):
-    path, completions = tmp_path / "x.jsonl", tmp_path / "completions" / "x.jsonl"
-    complete(SampleLog(path, {"seed": 1}), "no program", "no program")
-    whole = completions.read_text()
-    path.write_text("\n")
-    with pytest.raises(ValueError, match=f"^{path}, line 1, is not JSON: fix or remove it"):
-        SampleLog(path, {"seed": 1})
-    completions.write_bytes(whole.encode() + b"\x00\xff\n")
-    with pytest.raises(ValueError, match=f"^{completions}, line 4, is not JSON: fix or remove it"):
-        SampleLog(path, {"seed": 1})
-    completions.write_text(whole.partition("\n")[2])
-    with pytest.raises(ValueError, match=f"^{path} was made with other settings .*: remove it and {completions}"):
-        SampleLog(path, {"seed": 1})
+    assert ProgramLog(tmp_path / "x.jsonl", {"seed": 1}).samples == log.samples

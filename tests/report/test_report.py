@@ -70,7 +70,7 @@ def test_one_valid_program_is_more_than_none(tmp_path, first_chart_only):
     folder = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
     log = folder / "executions" / "rank-0.jsonl"
     row = json.loads(log.read_text().splitlines()[0])
-    rows = [row | {"score": 0.5 if i in (0, 500) else None} for i in range(1000)]
+    rows = [row | {"score": {"value": 0.5} if i in (0, 500) else None} for i in range(1000)]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     text = write_report([folder], ["x"], tmp_path / "report").read_text()
     assert 'data-name="valid, first quarter">&lt;1%<' in text
@@ -176,12 +176,14 @@ def test_best_so_far_on_the_held_out_rows(sign):
 def test_the_mean_of_the_best_never_gets_worse(tmp_path):
     """One run finds its first valid program later, and a worse one; another ends earlier, with the best."""
     row = {"competition": "wine", "outcome": "ok", "detail": "", "duration_s": 1.0, "reward": 0.0, "milestones": []}
-    row |= {"held_out": None, "full": None, "reused": False}
     folders = []
     for i, scores in enumerate([[0.9, None], [None, 0.2, 0.5, None], [None]]):
         folder = make_run(tmp_path / f"{i}", steps=1, programs=4)
         times = [f"2026-01-01T00:00:{second:02}+00:00" for second in range(len(scores))]
-        rows = [row | {"time": time, "score": score} for time, score in zip(times, scores, strict=True)]
+        rows = [
+            row | {"time": time, "score": score and {"value": score}}
+            for time, score in zip(times, scores, strict=True)
+        ]
         (folder / "executions" / "rank-0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         folders.append(folder)
     curve = charts_of(*folders)["score"].figure.axes[0].lines[0].get_ydata()
@@ -192,7 +194,7 @@ def test_the_mean_of_the_best_never_gets_worse(tmp_path):
 def test_scores_far_apart_are_drawn_on_a_logarithmic_scale(tmp_path):
     folder = make_run(tmp_path / "run", steps=4)
     log = folder / "executions" / "rank-0.jsonl"
-    log.write_text(re.sub('"score": 0', '"score": 90', log.read_text(), count=1))  # an outlier
+    log.write_text(re.sub('"value": 0', '"value": 90', log.read_text(), count=1))  # an outlier
     [axis] = charts_of(folder)["score"].figure.axes
     assert (axis.get_yscale(), axis.get_ylabel()) == ("log", "accuracy ↑")
 

@@ -1,4 +1,5 @@
 import json
+from dataclasses import asdict
 
 import pytest
 from support.scripted_executor import SOLUTION, ScriptedExecutor
@@ -93,9 +94,9 @@ def test_training_sees_nothing_of_the_held_out_rows(wine, tmp_path):
     assert columns["score"] == [score.value]
     assert str(score.held_out) not in str(columns)
     assert str(score.full) not in str(columns)
-    for path in (tmp_path / "log" / "rank-0.jsonl", tmp_path / "best" / "wine" / "score.json"):
-        record = json.loads(path.read_text())
-        assert (record["score"], record["held_out"], record["full"]) == (score.value, score.held_out, score.full)
+    record = json.loads((tmp_path / "best" / "wine" / "score.json").read_text())
+    assert (record["score"], record["held_out"], record["full"]) == (score.value, score.held_out, score.full)
+    assert json.loads((tmp_path / "log" / "rank-0.jsonl").read_text())["score"] == asdict(score)
 
 
 def test_prose_is_a_failure_without_a_duration(reward):

@@ -12,10 +12,9 @@ from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search
-from trl_mle.evaluation.sample_log import SampleLog
-from trl_mle.evaluation.submission_search import average
+from trl_mle.evaluation.submission_search import like_sample
 from trl_mle.execution import ExecutionResult, Limits, Outcome
-from trl_mle.rewards import Evaluation
+from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
 from trl_mle.showing import PlainConsole
@@ -60,15 +59,24 @@ def scripted(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
     monkeypatch.setattr(module, "monotonic", lambda: 0.0)
-    monkeypatch.setattr(SampleLog, "now", lambda log: 4.99 * len(log.written))
+    monkeypatch.setattr(ProgramLog, "now", lambda log: 4.99 * len(log.samples))
     monkeypatch.chdir(tmp_path)
     return policy
 
 
 def asked(**options):
     return SolveArguments(
-        **{"competition": "diabetes", "policy": ["scripted"], "budget": "63s", "batch_size": 4} | options
+        **{"competition": "diabetes", "policy": "scripted", "budget": "63s", "batch_size": 4} | options
     )
+
+
+def rows_of(solved, key):
+    """The lines of completions ("text"), or of evaluations ("score")."""
+    return [row for line in (solved / "programs.jsonl").read_text().splitlines() if key in (row := json.loads(line))]
+
+
+def executed(log):
+    return sum(sample.evaluation is not None for sample in log.samples.values())
 
 
 def shift_of(submission):
@@ -83,8 +91,7 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
     # 12 programs: after the first batches, half of them improve or repair others
     assert len(scripted.prompts) == 12
     solved = submission.parent
-    lines = (solved / "completions" / "programs.jsonl").read_text().splitlines()[1:]
-    written = sorted(map(json.loads, lines), key=lambda row: row["index"])
+    written = sorted(rows_of(solved, "text"), key=lambda row: row["index"])
     steps = [row["step"] for row in written]
     assert steps[:6] == ["scratch", "scratch", "scratch", "scratch", "debug", "scratch"]  # one program has failed
     assert written[4]["parent"] == 1
@@ -93,7 +100,7 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
     assert "scratch" not in improving
     repairs = [prompt for prompt in scripted.prompts if "Here is a program that failed:" in prompt[0]["content"]]
     assert len(repairs) == steps.count("debug")
-    rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
+    rows = rows_of(solved, "score")
     best = min(row["score"]["value"] for row in rows if row["score"] is not None)
     score = load_competition("diabetes", holdout=0.5).grade(submission)
     assert score.value == best
@@ -144,12 +151,7 @@ def test_nothing_of_ones_own_is_overwritten(scripted, tmp_path):
         solve(asked(output_dir="."))
     (tmp_path / "solution.py").unlink()
     solve(asked(output_dir="."))
-    solve(asked(output_dir=".", keep=2))
-    assert sorted(path.name for path in tmp_path.glob("sol*.py")) == [
-        "solution-1.py",
-        "solution-2.py",
-        "solution_mine.py",
-    ]
+    assert sorted(path.name for path in tmp_path.glob("sol*.py")) == ["solution.py", "solution_mine.py"]
 
 
 def test_another_competition_of_the_name_is_another(scripted, tmp_path):
@@ -219,21 +221,13 @@ def test_no_time_is_kept_back_for_programs_that_do_not_run_again(scripted, monke
             return evaluations
 
     scripted.answer = lambda prompt, seed: str(seed)
-    log = SampleLog(tmp_path / "programs.jsonl", {})
+    log = ProgramLog(tmp_path / "programs.jsonl", {})
     asked_of = harness.Harness(
         scripted, load_competition("diabetes"), Timed(), log, 64, 2048, Limits(), 0, 16, begin_program=False
     )
     console = PlainConsole(stderr=True)
-    found = submission_search.search([asked_of], 200.0, console, keep=5)
+    found = submission_search.search(asked_of, 200.0, console)
     assert len(found) > 16
-
-
-def test_policies_write_in_turn(scripted, monkeypatch, tmp_path):
-    other = ScriptedPolicy(answer, "another")
-    monkeypatch.setattr(module, "load_policy", {"scripted": scripted, "another": other}.get)
-    solve(asked(policy=["scripted", "another"]))
-    assert (len(scripted.seeds), len(other.seeds)) == (6, 6)
-    assert {seed % 2 for seed in scripted.seeds} == {0}
 
 
 def test_the_best_so_far_survives_an_interruption(scripted, monkeypatch, tmp_path, capsys):
@@ -253,7 +247,7 @@ def test_a_program_that_hangs_in_the_end_is_ended(scripted, monkeypatch, tmp_pat
     def hangs(source, competition, executor, time_is_up):
         if late:  # the first one was the best of the first batch
             source = "import time\ntime.sleep(600)"
-            monkeypatch.setattr(SampleLog, "now", lambda log: float(next(ticks)))
+            monkeypatch.setattr(ProgramLog, "now", lambda log: float(next(ticks)))
         late.append(source)
         return execute(source, competition, executor, time_is_up)
 
@@ -334,7 +328,7 @@ def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
     solved = solve(asked(batch_size=8)).parent
     assert scripted.seeds[before:] == [0, 7, 11]
     assert "12 in 00:59, 12 of them valid" in capsys.readouterr().out
-    rows = [json.loads(line) for line in (solved / "programs.jsonl").read_text().splitlines()]
+    rows = rows_of(solved, "score")
     assert sorted(row["index"] for row in rows) == list(range(12))
     shift = {row["index"]: float(SHIFT.search(row["source"])[1]) for row in rows}
     improved = [row for row in rows if row["parent"] is not None]
@@ -376,7 +370,7 @@ def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_
     policy = ScriptedPolicy(lambda prompt, seed: fenced("import time\ntime.sleep(600)" if seed % 2 else SUBMIT))
     monkeypatch.setattr(module, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
-    monkeypatch.setattr(SampleLog, "now", lambda log: 1e6 * len(log.evaluations))  # up when one of the two has ended
+    monkeypatch.setattr(ProgramLog, "now", lambda log: 1e6 * executed(log))  # up when one of the two has ended
     began = time.monotonic()
     assert solve(asked(program_timeout_s=900.0, max_parallel_programs=2)).is_file()
     assert time.monotonic() - began < 300
@@ -394,7 +388,7 @@ def test_an_answer_ends_when_the_time_is_up(scripted):
 def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered):
     """An endpoint's answers count if they come in time. Missing ones are no error of the endpoint then."""
     clock = [0.0]
-    monkeypatch.setattr(SampleLog, "now", lambda log: clock[0])
+    monkeypatch.setattr(ProgramLog, "now", lambda log: clock[0])
 
     def answer(prompt, seed):
         if seed < answered:
@@ -411,56 +405,12 @@ def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered)
     assert len(scripted.seeds) == 2
 
 
-def test_an_average_of_the_best(scripted):
-    submission = solve(asked(keep=2, output_dir="two"))
-    assert sorted(path.name for path in submission.parent.glob("solution*.py")) == ["solution-1.py", "solution-2.py"]
-    assert load_competition("diabetes").grade(submission).valid
-    shifts = [
-        float(re.search(r"mean \+ ([\d.]+)", path.read_text())[1]) for path in submission.parent.glob("solution*.py")
-    ]
-    assert shift_of(submission) == pytest.approx(np.mean(shifts), abs=1e-6)
-
-
-def test_averages():
-    """They look like the sample submission, whatever the order of rows, and average ranks where only ranks count."""
-    digits, cancer = load_competition("digits"), load_competition("breast-cancer")
-    answers = [pd.read_csv(comp.answers) for comp in (digits, cancer)]
-    uniform = pd.read_csv(digits.sample_submission)
-    mean = average([answers[0].iloc[::-1].to_csv(index=False).encode(), uniform.to_csv(index=False).encode()], digits)
-    found = pd.read_csv(pd.io.common.BytesIO(mean))
-    assert list(found.columns) == list(uniform.columns)
-    assert digits.grade(mean).value == pytest.approx(-np.log(0.55), abs=1e-4)
-    far = answers[1].assign(malignant=0.999 + 0.001 * answers[1]["malignant"])  # in the same order, on another scale
-    wrong = answers[1].assign(malignant=0.5)
-    assert (
-        cancer.grade(average([far.to_csv(index=False).encode(), wrong.to_csv(index=False).encode()], cancer)).value
-        == 1
-    )
-
-
-def test_labels_are_voted_for():
-    """The best program's label wins a tie."""
-    wine = load_competition("wine")
-    answers = pd.read_csv(wine.answers)
-    label = answers.columns[-1]
-    votes = [
-        answers.assign(**{label: [row % 3 if n == row % 4 else 2 for row in range(len(answers))]}) for n in range(4)
-    ]
-    counted = [pd.Series(row).mode() for row in np.column_stack([table[label] for table in votes])]
-    found = pd.read_csv(pd.io.common.BytesIO(average([t.to_csv(index=False).encode() for t in votes], wine)))
-    assert found[label].dtype == int
-    assert found.set_index("id").loc[answers["id"], label].tolist() == [modes[0] for modes in counted]
-    tie = [answers.assign(**{label: value}) for value in (1, 0, 2)]
-    found = pd.read_csv(pd.io.common.BytesIO(average([t.to_csv(index=False).encode() for t in tie], wine)))
-    assert set(found[label]) == {1}
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
         ({"budget": "0m"}, "--budget must be a time"),
-        ({"keep": 0}, "--keep must be at least 1, got 0"),
+        ({"batch_size": 0}, "--batch_size must be at least 1, got 0"),
         ({"seed": 2**32}, "--seed must be from 0 to 4294967295"),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],
@@ -490,19 +440,13 @@ def test_times():
     assert submission_search.clock(30 * 3600) == "30:00:00"
 
 
-def test_labels_that_look_like_numbers_are_averaged_as_they_are(tmp_path):
-    path = tmp_path / "answers.csv"
-    path.write_text("id,y\n1,01\n2,02\n3,1A\n")
-    comp = Competition("codes", "accuracy", tmp_path, path, path, ("y",))
-    for copies in 1, 3:
-        assert average([b"id,y\n3,01\n2,02\n1,01\n"] * copies, comp) == b"id,y\n1,01\n2,02\n3,01\n"
-
-
-def test_an_average_where_ids_come_again(tmp_path):
-    """Only their order distinguishes rows of one id: no column is lost."""
-    for name, values in {"sample": [0.0, 0.0, 0.0], "answers": [1.0, 2.0, 4.0]}.items():
-        pd.DataFrame({"id": [1, 1, 2], "y": values}).to_csv(tmp_path / f"{name}.csv", index=False)
-    sample, answers = tmp_path / "sample.csv", tmp_path / "answers.csv"
-    comp = Competition("twice", "rmse", tmp_path, sample, answers, ("y",))
-    assert average([b"id,y\n1,1\n1,2\n2,3\n", b"id,y\n1,3\n1,4\n2,5\n"], comp) == b"id,y\n1,2.0\n1,3.0\n2,4.0\n"
-    assert average([b"id,y\n1,1\n1,2\n2,3\n"], comp) == b"id,y\n1,1\n1,2\n2,3\n"
+def test_a_submission_has_the_ids_of_the_sample(tmp_path):
+    """In its order, and labels stay as they are; not where only their order distinguishes rows of one id."""
+    for ids, submission, written in (
+        ("01 02 03", b"id,y\n3,01\n2,02\n1,1A\n", b"id,y\n01,1A\n02,02\n03,01\n"),
+        ("1 1 2", b"id,y\n1,1A\n1,02\n2,01\n", b"id,y\n1,1A\n1,02\n2,01\n"),
+    ):
+        path = tmp_path / "answers.csv"
+        pd.DataFrame({"id": ids.split(), "y": ["01", "02", "1A"]}).to_csv(path, index=False)
+        comp = Competition("codes", "accuracy", tmp_path, path, path, ("y",))
+        assert like_sample(submission, comp) == written

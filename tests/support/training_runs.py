@@ -2,10 +2,11 @@
 
 import json
 import random
+from statistics import fmean
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.instrumentation import MILESTONES
-from trl_mle.rewards import BestSolutions, Evaluation, ExecutionLog
+from trl_mle.rewards import BestSolutions, Evaluation, ProgramLog
 from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.program_metrics import program_metrics
@@ -28,7 +29,7 @@ def make_run(
     """
     rng = random.Random(seed)
     loaded = [load_competition(name) for name in competitions]
-    log, best = ExecutionLog(folder / "executions" / "rank-0.jsonl"), BestSolutions(folder / "best_solutions")
+    log, best = ProgramLog(folder / "executions" / "rank-0.jsonl"), BestSolutions(folder / "best_solutions")
     pool = SolutionPool({comp.id: comp for comp in loaded})
     history = []
     for step in range(1, steps + 1):
@@ -42,34 +43,28 @@ def make_run(
             reached = MILESTONES if valid and rng.random() < 0.9 else MILESTONES[: rng.randrange(5)]
             outcome = "ok" if valid else rng.choice(["error"] * 5 + ["timeout", "ok", "out_of_memory"])
             detail = "" if valid else rng.choice(ERRORS).format(rng.randrange(9)) if outcome == "error" else ""
-            row = {
-                "competition": comp.id, "outcome": outcome, "duration_s": 0.1 + 3 * skill * rng.random(),
-                "milestones": list(reached), "score": score, "prompt_kind": kind,
-            }  # fmt: skip
-            rows.append(row)
+            seconds = 0.1 + 3 * skill * rng.random()
             source = PROGRAM.format(rng.randrange(10_000))
-            others = (
-                {"held_out": score - 0.2, "full": score - 0.1}
-                if holdout and valid
-                else {"held_out": None, "full": score}
-            )
-            log.append(
-                source, **others, reused=False, detail=detail, cpu_s=0.1, max_rss_mb=80.0, exit_code=0, queue_wait_s=0.0, slot=0,
-                reward=score if valid else -10 + 0.1 * len(reached), **{k: v for k, v in row.items() if k != "prompt_kind"},
+            others = {"held_out": score - 0.2, "full": score - 0.1} if holdout and valid else {}
+            evaluation = Evaluation(
+                score if valid else -10 + 0.1 * len(reached), seconds, Score(score, True, **others) if valid else None, outcome,
+                tuple(reached), detail=detail, cpu_s=0.1, queue_wait_s=0.0, reused=False,
             )  # fmt: skip
+            rows.append((comp.id, kind, evaluation))
+            log.append(comp.id, evaluation)
             if valid:
                 ranked = pool.ranked(comp.id)
                 parent = ranked[0].id if kind == "improve" and ranked else None
                 pool.observe([Solution(comp.id, source, "out", score, step, parent)])
-                best.offer(comp, source, b"id\n", score, **(others if holdout else {}))
+                best.offer(comp, source, b"id\n", score, **others)
         metrics = {
             "step": step,
             "step_time": 2.0,
-            "reward": sum(-10 if r["score"] is None else r["score"] for r in rows) / len(rows),
+            "reward": fmean(evaluation.reward for _, _, evaluation in rows),
         }
         metrics |= {f"mle/{key}": value for key, value in _metrics(rows).items()}
-        for kind in {row["prompt_kind"] for row in rows} if improve else ():
-            found = _metrics([row for row in rows if row["prompt_kind"] == kind])
+        for kind in {kind for _, kind, _ in rows} if improve else ():
+            found = _metrics([row for row in rows if row[1] == kind])
             metrics |= {f"mle/{kind}/{key}": value for key, value in found.items()}
         if improve and step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
@@ -85,21 +80,13 @@ def make_run(
         state = {"generation": steps, "solutions": pool.state_dict()}
         (checkpoint / "solution_pool.json").write_text(json.dumps(state))
         (checkpoint / "trainer_state.json").write_text(json.dumps({"log_history": history}))
-    log.close()
     return folder
 
 
 def _metrics(rows):
-    mean = sum(row["duration_s"] for row in rows) / len(rows)
+    mean = fmean(evaluation.duration_s for _, _, evaluation in rows)
     completions = [
-        Judged(
-            row["competition"], row["prompt_kind"], None, None,
-            Evaluation(
-                None, row["duration_s"], None if row["score"] is None else Score(row["score"], True), row["outcome"],
-                tuple(row["milestones"]),
-            ),
-            weight=row["duration_s"] / mean,
-        )
-        for row in rows
-    ]  # fmt: skip
+        Judged(competition, kind, None, None, evaluation, weight=evaluation.duration_s / mean)
+        for competition, kind, evaluation in rows
+    ]
     return program_metrics(completions, higher_is_better=True, instrumented=True)

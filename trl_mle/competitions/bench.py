@@ -78,7 +78,7 @@ class BenchCompetition(Competition):
         return self._grader.ask(CONTROL_S, ask="control", name=self.id)
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
-        raise CompetitionError(f"only MLE-bench's code reads the submissions of {self.id!r}: they cannot be averaged")
+        raise CompetitionError(f"only MLE-bench's code reads the submissions of {self.id!r}")
 
     def check_answers(self) -> None:
         """Raises [`CompetitionError`] if there are none, or if the grader scores nothing."""

@@ -7,7 +7,7 @@ and raises a `ValueError` that explains why it cannot score predictions.
 from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,7 +29,6 @@ class Takes(StrEnum):
 
 
 Score = Callable[[pd.DataFrame, pd.DataFrame], float]
-Average = Literal["mean", "rank", "vote"]
 
 
 class Metric(NamedTuple):
@@ -44,9 +43,6 @@ class Metric(NamedTuple):
     undefined: float | None = None
     # The best constant for a column of answers, or several values in turn. By default the most frequent label, or the mean
     guess: Callable[[pd.Series], Any] | None = None
-    average: Average | None = (
-        None  # of several predictions: by default votes for labels, ranks for scores, else the mean
-    )
 
     def gain(self, score: float) -> float:
         """The score with its sign flipped where lower is better, so that larger is better."""
@@ -67,12 +63,6 @@ class Metric(NamedTuple):
             has_mean = self.takes in (Takes.PROBABILITIES, Takes.SCORES, Takes.NUMBERS)
             guess = answers.mean() if has_mean else answers.mode()[0]
         return np.atleast_1d(guess).tolist()
-
-    @property
-    def averaged_by(self) -> Average:
-        """How predictions of several programs are averaged."""
-        of_numbers: dict[Takes, Average] = {Takes.PROBABILITIES: "mean", Takes.SCORES: "rank", Takes.NUMBERS: "mean"}
-        return self.average or of_numbers.get(self.takes, "vote")
 
 
 def gain(score: float, higher_is_better: bool) -> float:
@@ -259,7 +249,7 @@ METRICS: dict[str, Metric] = {
         _log_loss, takes=Takes.PROBABILITIES, rule="Predictions lie in [0, 1] and sum to 1 in each row."
     ),
     "binary_log_loss": _smaller(
-        _binary_log_loss, takes=Takes.SCORES, rule="Predictions are probabilities of 1, in [0, 1].", average="mean"
+        _binary_log_loss, takes=Takes.SCORES, rule="Predictions are probabilities of 1, in [0, 1]."
     ),
     "top_3_accuracy": top_k_accuracy(3),
     "top_5_accuracy": top_k_accuracy(5),
@@ -298,9 +288,7 @@ METRICS: dict[str, Metric] = {
     "pinball_0.5": pinball(0.5),
     "pinball_0.9": pinball(0.9),
     "pearson_correlation": _correlations(_correlation),
-    "spearman_correlation": _correlations(
-        lambda y_true, y_pred: _correlation(y_true.rank(), y_pred.rank()), average="rank"
-    ),
+    "spearman_correlation": _correlations(lambda y_true, y_pred: _correlation(y_true.rank(), y_pred.rank())),
 }
 METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_columnwise, _rmsle))
 

@@ -3,8 +3,7 @@
 from trl_mle.evaluation.best_of_k import BestOfK, best_of_k
 from trl_mle.evaluation.harness import Harness, NoAnswerError
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, TransformersPolicy, load_policy
-from trl_mle.evaluation.sample_log import Sample, SampleLog
-from trl_mle.evaluation.sampling import best_program, count_executed, sample_programs
+from trl_mle.evaluation.sampling import best_program, sample_programs
 
 
 __all__ = [
@@ -13,12 +12,9 @@ __all__ = [
     "Harness",
     "NoAnswerError",
     "Policy",
-    "Sample",
-    "SampleLog",
     "TransformersPolicy",
     "best_of_k",
     "best_program",
-    "count_executed",
     "load_policy",
     "sample_programs",
 ]

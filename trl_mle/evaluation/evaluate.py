@@ -4,7 +4,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -25,18 +25,17 @@ from trl_mle.evaluation.result_tables import (
     K,
     best_of_k_point,
     chosen_by_validation,
-    read_results,
     to_markdown,
 )
 from trl_mle.evaluation.results import figures
-from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
 from trl_mle.evaluation.submission_search import failures
+from trl_mle.execution import Executor, Limits
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.prompts import Ideas, keep_packages
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
 from trl_mle.solutions import BestSolutions
 
@@ -115,17 +114,15 @@ class EvaluationArguments(ExecutorArguments):
             raise ValueError(
                 f"--names: give one name for each policy, in the same order (names: {len(self.names)}, policies: {count})"
             )
-        files = {file_name(name) for name in self.names}
+        files = {file_name(name) for name in self.names} - {"", ".", ".."}
         if len(files) != count:
-            raise ValueError(f"--names must differ, also as file names: {', '.join(self.names)}")
-        if unfit := {"", ".", ".."} & files:
-            raise ValueError(f"--names: {min(unfit)!r} is not a valid file name")
+            raise ValueError(f"--names must be file names that differ: {', '.join(self.names)}")
 
     def settings(self, policy: Policy, begin_program: bool, ideas: Ideas) -> dict[str, Any]:
         """The settings that a policy's programs depend on."""
         names = ("num_samples", "seed", "batch_size", "max_completion_length", "holdout")
-        known = {"policy": policy.identity, "begin_program": begin_program, "ideas": ideas.identity}
-        return known | {name: getattr(self, name) for name in (*names, *OF_A_PROGRAM)}
+        settings = {"policy": policy.identity, "begin_program": begin_program, "ideas": ideas.identity}
+        return settings | {name: getattr(self, name) for name in (*names, *OF_A_PROGRAM)}
 
 
 def file_name(name: str) -> str:
@@ -133,68 +130,59 @@ def file_name(name: str) -> str:
     return re.sub(r"\s+", "-", re.sub(r"[/:#?]+", "--", name))
 
 
-def check_results(path: Path, names: Sequence[str], competitions: Sequence[str]) -> None:
-    """Raises `ValueError` if the file has results of other policies or competitions, which would be lost."""
-    if not path.exists():
-        return
-    try:
-        rows = read_results([path.parent])
-    except ValueError:
-        return  # it is incomplete, and rewritten from the logs
-    for key, known in (("policy", names), ("competition", competitions)):
-        if missing := [name for name in dict.fromkeys(row[key] for row in rows) if name not in known]:
-            them = "it" if len(missing) == 1 else "them"
-            raise ValueError(f"{path} holds {', '.join(missing)}: name {them} too, or use another output_dir")
-
-
 def run(args: EvaluationArguments) -> None:
     """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = list(TaskSet(args.competitions, args.data_dir, args.holdout).values())
     output_dir = Path(args.output_dir)
-    if output_dir.exists() and not output_dir.is_dir():
-        raise NotADirectoryError(f"--output_dir {output_dir} is a file: name a folder")
     for policy_name in args.policies:
         check_policy(policy_name)  # refuses a wrong name before anything is written
-    length = args.max_completion_length or completion_length(args.policies)
-    args = replace(args, max_completion_length=length)
-    executor = make_executor(args)
-    rows: list[dict[str, Any]] = []
+    args = replace(args, max_completion_length=args.max_completion_length or completion_length(args.policies))
     programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}
-    with executor, alone_in(output_dir):
-        begun = any(output_dir.glob("*.jsonl")) or any(output_dir.glob("completions/*.jsonl"))
-        check_results(output_dir / "results.json", args.names, [competition.id for competition in competitions])
+    with make_executor(args) as executor, alone_in(output_dir):
         for competition in competitions:
             executor.check(competition)
+        begun = any(output_dir.glob("*.jsonl"))
         limits = keep_packages(executor.limits, output_dir, begun_in=output_dir if begun else None)
-        contents = {competition.id: content_digest(competition) for competition in competitions}
         for name, policy_name in zip(args.names, args.policies, strict=True):
-            policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
-            ideas = Ideas(ideas_of(policy_name, args.ideas), args.seed)
-            log = SampleLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, begin, ideas), contents)
-            best_solutions = output_dir / "best_solutions" / file_name(name)
-            if best_solutions.exists() and not log.written:  # its log was removed
-                raise ValueError(
-                    f"{best_solutions} belongs to programs that are not in {log.path}: remove it, or use another output_dir"
-                )
-            reward = MLEReward(
-                competitions,
-                executor,
-                AstInstrumenter(),
-                best_solutions_dir=best_solutions,
-                reuse_results=args.reuse_results,
-            )
-            for competition in competitions:
-                harness = Harness(  # whose prompts show no program
-                    policy, competition, reward, log, length, 0, limits, args.seed, args.batch_size, begin, ideas,
-                )  # fmt: skip
-                evaluations = sample_programs(harness, args.num_samples)
-                rows.append(figures(name, competition, evaluations))
-                programs[competition.id][name] = evaluations
-            del policy, harness  # the next one may not fit into memory beside it
+            for harness in _harnesses(args, name, policy_name, competitions, executor, limits):
+                programs[harness.competition.id][name] = sample_programs(harness, args.num_samples)
+            del harness  # the next policy may not fit into memory beside it
+        rows = [
+            figures(name, competition, programs[competition.id][name])
+            for name in args.names
+            for competition in competitions
+        ]
         report = {"seed": args.seed, "num_samples": args.num_samples, "rows": rows}
         write_whole(output_dir / "results.json", (json.dumps(report, indent=2) + "\n").encode())
         (output_dir / "results.md").write_text(introduction(args) + to_markdown(rows), encoding="utf-8")
         show(args, competitions, rows, programs)
+
+
+def _harnesses(
+    args: EvaluationArguments,
+    name: str,
+    policy_name: str,
+    competitions: Sequence[Competition],
+    executor: Executor,
+    limits: Limits,
+) -> Iterator[Harness]:
+    """One policy in each competition, with the log of an earlier run, if there is one."""
+    policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
+    ideas = Ideas(ideas_of(policy_name, args.ideas), args.seed)
+    output_dir, contents = Path(args.output_dir), {item.id: content_digest(item) for item in competitions}
+    log = ProgramLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, begin, ideas), contents)
+    reward = MLEReward(
+        competitions,
+        executor,
+        AstInstrumenter(),
+        best_solutions_dir=output_dir / "best_solutions" / file_name(name),
+        reuse_results=args.reuse_results,
+    )
+    length = args.max_completion_length or 0
+    for competition in competitions:
+        yield Harness(  # whose prompts show no program
+            policy, competition, reward, log, length, 0, limits, args.seed, args.batch_size, begin, ideas,
+        )  # fmt: skip
 
 
 def introduction(args: EvaluationArguments) -> str:

@@ -2,17 +2,16 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.text import Text
 
 from trl_mle.competitions import Competition
 from trl_mle.evaluation.policies import Policy, Prompt
-from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
-from trl_mle.rewards import Evaluation, MLEReward, cut_middle
+from trl_mle.rewards import Evaluation, MLEReward, ProgramLog, Sample, cut_middle
 from trl_mle.showing import PlainConsole, terminal_line
 
 
@@ -51,7 +50,7 @@ class Harness:
             The competition to solve.
         reward ([`~trl_mle.rewards.MLEReward`]):
             Executes and grades the programs.
-        log ([`SampleLog`]):
+        log ([`~trl_mle.rewards.ProgramLog`]):
             Stores completions and evaluations.
         max_new_tokens (`int`):
             Length limit of a completion, in tokens.
@@ -72,7 +71,7 @@ class Harness:
     policy: Policy
     competition: Competition
     reward: MLEReward
-    log: SampleLog
+    log: ProgramLog
     max_new_tokens: int
     max_prompt_tokens: int
     limits: Limits
@@ -100,65 +99,63 @@ class Harness:
 
     def write(
         self,
-        samples: Sequence[Sample],
-        prompts: Sequence[Prompt],
+        prompts: Mapping[int, Prompt],
         step: str,
-        parents: Sequence[int | None] | None = None,
-        seeds_used: int = 0,
+        parents: Mapping[int, int | None],
         until_s: float = math.inf,
     ) -> None:
         """
         Samples the completions of a batch that are not in the log yet.
 
         Args:
-            samples (`Sequence[Sample]`):
-                Keys of the completions.
-            prompts (`Sequence[Prompt]`):
-                The prompt of each completion.
+            prompts (`Mapping[int, Prompt]`):
+                The prompt of each completion, by its index.
             step (`str`):
-                Kind of the prompts, see [`~trl_mle.evaluation.sample_log.Written`].
-            parents (`Sequence[int | None]`, *optional*):
-                Index of the program that each prompt shows.
-            seeds_used (`int`, *optional*, defaults to `0`):
-                Number of seeds of earlier rounds: sample i has the number `seeds_used + i` in [`sample_seeds`].
+                Kind of the prompts, see [`~trl_mle.rewards.Sample`].
+            parents (`Mapping[int, int | None]`):
+                Index of the program that a prompt shows.
             until_s (`float`, *optional*):
                 When the policy's time is up, in seconds of the log, see [`~trl_mle.evaluation.policies.Policy`].
 
         Raises:
             [`NoAnswerError`]: Not all prompts were answered, although there was time.
         """
-        missing = [i for i, sample in enumerate(samples) if sample not in self.log.written]
+        name = self.competition.id
+        missing = [index for index in prompts if (name, index) not in self.log.samples]
         if not missing:
             return
-        wanted = [samples[i] for i in missing]
-        name, last = self.log.path.stem, max(sample.index for sample in wanted) + 1
-        note = terminal_line(f"{name}, {self.competition.id}: sampling up to program {last}")
+        note = terminal_line(f"{self.log.path.stem}, {name}: sampling up to program {max(missing) + 1}")
         with PlainConsole(stderr=True).status(Text(note)):
             completions = self.policy.sample(
-                [prompts[i] for i in missing],
+                [prompts[index] for index in missing],
                 self.max_new_tokens,
-                sample_seeds(self.seed, self.competition, (seeds_used + sample.index for sample in wanted)),
+                sample_seeds(self.seed, self.competition, missing),
                 max(until_s - self.log.now(), 0.0),
             )
-        shown = [parents[i] if parents else None for i in missing]
-        self.log.add_completions(wanted, completions, step, shown)
-        errors = [completion.error for completion in completions if completion.text is None]
-        if errors and self.log.now() < until_s:
+        answers = {
+            index: Sample(completion, step, parents.get(index))
+            for index, completion in zip(missing, completions, strict=True)
+            if completion.text is not None
+        }
+        self.log.add_completions(name, answers)
+        if len(answers) < len(missing) and self.log.now() < until_s:
+            error = next(completion.error for completion in reversed(completions) if completion.text is None)
             raise NoAnswerError(
-                f"{self.policy.identity} has not answered {len(errors)} of {len(completions)} prompts; run the same command again to "
-                f"resume ({self.log.path}); the last error was: {errors[-1] or 'unknown'}"
+                f"{self.policy.identity} has not answered {len(missing) - len(answers)} of {len(missing)} prompts; run the same "
+                f"command again to resume ({self.log.path}); the last error was: {error or 'unknown'}"
             )
 
-    def execute(self, samples: Sequence[Sample], until_s: float = math.inf) -> list[Evaluation]:
+    def execute(self, indices: Sequence[int], until_s: float = math.inf) -> list[Evaluation]:
         """
         Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that still run
         at `until_s`, in seconds of the log, end without one.
         """
-        missing = [sample for sample in samples if sample not in self.log.evaluations]
-        fresh = self.reward.evaluate_many(
-            [(self.log.written[sample].text, self.competition) for sample in missing],
-            on_done=lambda index, evaluation: self.log.add_evaluation(missing[index], evaluation),
+        samples = {index: self.log.samples[self.competition.id, index] for index in indices}
+        missing = [index for index, sample in samples.items() if sample.evaluation is None]
+        evaluations = self.reward.evaluate_many(
+            [(samples[index].completion.text or "", self.competition) for index in missing],
+            on_done=lambda i, evaluation: self.log.add_evaluation(self.competition.id, missing[i], evaluation),
             time_is_up=lambda: self.log.now() >= until_s,
         )
-        found = self.log.evaluations | dict(zip(missing, fresh, strict=True))
-        return [found[sample] for sample in samples]
+        new = dict(zip(missing, evaluations, strict=True))
+        return [sample.evaluation or new[index] for index, sample in samples.items()]

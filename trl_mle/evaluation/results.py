@@ -8,7 +8,7 @@ from typing import Any
 from trl_mle.competitions import Competition
 from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.evaluation.best_of_k import best_of_k, powers_of_two
-from trl_mle.evaluation.sampling import ChosenBy, best_program, count_executed, judged, reported_score, score_of
+from trl_mle.evaluation.sampling import ChosenBy, best_program, judged, reported_score, score_of
 from trl_mle.rewards import Evaluation
 
 
@@ -40,7 +40,6 @@ def figures(name: str, competition: Competition, evaluations: Sequence[Evaluatio
         "num_untrained": untrained if any(program.milestones for program in programs) else None,
         "mean_duration_s": fmean(durations) if durations else None,
         "num_failures_of_ours": len(evaluations) - len(programs),
-        "num_executed": count_executed(programs),
         **(scores(programs, higher, "validation") if competition.holdout else on_all_rows),
         "on_all_rows": on_all_rows if competition.holdout else {},
         "medal": won,

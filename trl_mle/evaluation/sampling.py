@@ -7,7 +7,6 @@ from typing import Literal
 
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness
-from trl_mle.evaluation.sample_log import Sample
 from trl_mle.rewards import Evaluation
 from trl_mle.showing import terminal_line
 
@@ -35,9 +34,8 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     evaluations: list[Evaluation] = []
     for start in range(0, num_samples, harness.batch_size):
         batch = range(start, min(start + harness.batch_size, num_samples))
-        samples = [Sample(harness.competition.id, "scratch", i) for i in batch]
-        harness.write(samples, [harness.scratch_prompt(i) for i in batch], "scratch")
-        evaluations += harness.execute(samples)
+        harness.write({i: harness.scratch_prompt(i) for i in batch}, "scratch", {})
+        evaluations += harness.execute(batch)
         if len(evaluations) < num_samples and monotonic() - began_s > SAID_EVERY_S:
             began_s, valid = monotonic(), sum(evaluation.valid for evaluation in evaluations)
             note = f"{harness.log.path.stem}, {harness.competition.id}: {len(evaluations)} of {num_samples} programs, {valid} valid"
@@ -48,11 +46,6 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
 def judged(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     """Without failures of our infrastructure, which say nothing about the policy."""
     return [evaluation for evaluation in evaluations if evaluation.reward is not None]
-
-
-def count_executed(evaluations: Iterable[Evaluation]) -> int:
-    """Number of completions with a program, which was executed."""
-    return sum(evaluation.source is not None for evaluation in evaluations)
 
 
 def score_of(evaluation: Evaluation | None, chosen_by: ChosenBy = "validation") -> float | None:

@@ -1,20 +1,17 @@
-"""Finds one good submission: searches, chooses, and averages."""
+"""Finds one good submission: searches and chooses."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
-from itertools import product
 
-import numpy as np
 import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError
-from trl_mle.evaluation.sample_log import Sample, SampleLog
 from trl_mle.evaluation.sampling import score_of
 from trl_mle.execution import ExecutionResult, Executor, Outcome
-from trl_mle.rewards import Evaluation
+from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.rewards.evaluation import kind_of_failure
 from trl_mle.showing import PlainConsole, terminal_line
 
@@ -25,14 +22,13 @@ FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
 POLL_S = 0.2  # of a program that runs again
 MOST_FAILURES = 3  # reasons that are listed
 MOST_AGAIN = 3  # programs that may fail in one call of `run_again`
-ROUND, STEPS = "solve", ("scratch", "debug", "improve")
+STEPS = ("scratch", "debug", "improve")
 
 
 def search(
-    harnesses: Sequence[Harness],
+    harness: Harness,
     budget_s: float,
     console: PlainConsole,
-    keep: int = 1,
     on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
 ) -> list[Evaluation]:
     """
@@ -41,14 +37,13 @@ def search(
     scratch; the other half repairs programs that failed and improves the best so far, see [`next_steps`].
 
     Args:
-        harnesses (`Sequence[Harness]`):
-            One for each policy, which write programs in turn; they differ in nothing else.
+        harness (`Harness`):
+            The policy, and the competition.
         budget_s (`float`):
-            Time limit in seconds of the log. Answers that are still written then, and programs that still run, are ended.
+            Time limit in seconds of the log. Answers that are still written then, and programs that still run, are ended. The time
+            that the best program took is kept back, because it runs again.
         console (`PlainConsole`):
             Where to print a line for each batch.
-        keep (`int`, *optional*, defaults to `1`):
-            Number of best programs that will run again: the time that they took is kept back.
         on_batch (`Callable`, *optional*):
             Called after each batch with all evaluations so far; its time counts. Batches of an earlier run are replayed without
             it, except for the last one, so that a submission on disk is not replaced with a worse one.
@@ -57,103 +52,105 @@ def search(
         [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch. The search goes on without
             single answers that are missing.
     """
-    harness = harnesses[0]
     competition, log = harness.competition, harness.log
-    found: dict[int, Evaluation] = {}  # by the sample's index: after an outage, some may be missing
+    results: dict[int, Evaluation] = {}  # by index: after an outage, some may be missing
     start = 0
-    earlier = max((sample.index for sample in log.written), default=-1)
+    earlier = max((index for _, index in log.samples), default=-1)
     while True:
-        evaluations = list(found.values())
-        best = ranked(evaluations, competition)
-        until_s = budget_s - sum(program.duration_s or 0.0 for program in best[:keep])
-        size = min(harness.batch_size, max(2, harness.batch_size // 4))
-        if evaluations:
-            size = min(harness.batch_size, int((until_s - log.now()) * len(evaluations) / max(log.now(), 1e-9)))
-        # After answers that are missing, the next one of an earlier run may be farther away than a batch
-        known = min((sample.index for sample in log.written if sample.index >= start), default=start)
-        end = max(start + harness.batch_size, known + 1)
-        batch = [Sample(competition.id, ROUND, i) for i in range(start, end)]
-        written = [sample for sample in batch if sample in log.written]
-        samples = batch[: written[-1].index + 1 - start if written else max(size, 0)]
-        if log.now() >= until_s:
-            samples = written or samples  # those without an answer are not asked again
-        if not samples:
+        best = ranked(list(results.values()), competition)
+        until_s = budget_s - sum(program.duration_s or 0.0 for program in best[:1])
+        size = _batch_size(harness, len(results), until_s)
+        indices = _next_indices(harness, start, size, until_s)
+        if not indices:
             break
-        start = samples[-1].index + 1
-        if any(sample not in log.evaluations for sample in samples):
-            console.print(_progress(evaluations, competition, log.now(), budget_s), soft_wrap=True)
+        start = indices[-1] + 1
+        if any((sample := log.samples.get((competition.id, i))) is None or sample.evaluation is None for i in indices):
+            console.print(_progress(list(results.values()), competition, log.now(), budget_s), soft_wrap=True)
         try:
-            _write(harnesses, samples, found, best[:IMPROVED], until_s)
+            _write(harness, indices, results, best[:IMPROVED], until_s)
         except NoAnswerError:
             if size == 1 < harness.batch_size:  # the last program that there was time for
                 break
             raise
-        samples = [sample for sample in samples if sample in log.written]
-        if not samples:  # the time was up before the first answer
+        indices = [index for index in indices if (competition.id, index) in log.samples]
+        if not indices:  # the time was up before the first answer
             break
-        executed = harness.execute(samples, until_s if found else max(until_s, log.now() + FIRST_S))
-        found |= {sample.index: evaluation for sample, evaluation in zip(samples, executed, strict=True)}
-        if samples[-1].index >= earlier:
-            on_batch(list(found.values()))
-    console.print(_progress(evaluations, competition, log.now(), budget_s), soft_wrap=True)
-    return evaluations
+        executed = harness.execute(indices, until_s if results else max(until_s, log.now() + FIRST_S))
+        results |= dict(zip(indices, executed, strict=True))
+        if indices[-1] >= earlier:
+            on_batch(list(results.values()))
+    console.print(_progress(list(results.values()), competition, log.now(), budget_s), soft_wrap=True)
+    return list(results.values())
+
+
+def _batch_size(harness: Harness, num_programs: int, until_s: float) -> int:
+    """How many programs there is time for; a quarter of a batch as long as nobody knows how long they take."""
+    if not num_programs:
+        return min(harness.batch_size, max(2, harness.batch_size // 4))
+    now_s = harness.log.now()
+    return max(0, min(harness.batch_size, int((until_s - now_s) * num_programs / max(now_s, 1e-9))))
+
+
+def _next_indices(harness: Harness, start: int, size: int, until_s: float) -> list[int]:
+    """The next programs from `start` on: those that an earlier run has begun to write, or new ones."""
+    # After answers that are missing, the next one of an earlier run may be farther away than a batch
+    earlier = sorted(index for _, index in harness.log.samples if index >= start)
+    end = max(start + harness.batch_size, earlier[0] + 1 if earlier else start)
+    written = [index for index in earlier if index < end]
+    if written and harness.log.now() >= until_s:  # those without an answer are not asked again
+        return written
+    return list(range(start, written[-1] + 1 if written else start + size))
 
 
 def _write(
-    harnesses: Sequence[Harness],
-    samples: Sequence[Sample],
-    found: Mapping[int, Evaluation],
+    harness: Harness,
+    indices: Sequence[int],
+    results: Mapping[int, Evaluation],
     best: Sequence[Evaluation],
     until_s: float,
 ) -> None:
-    """
-    The policies write the samples in turn, each what [`next_steps`] says. Raises [`NoAnswerError`] if none of the samples is
-    answered.
-    """
+    """The policy writes what [`next_steps`] says. Raises [`NoAnswerError`] if none of the prompts is answered."""
     refused: NoAnswerError | None = None
-    numbers = [i for program in best for i, evaluation in found.items() if evaluation is program]
-    steps = next_steps(found, numbers, harnesses[0].log, samples, harnesses[0].seed)
-    for (policy, harness), step in product(enumerate(harnesses), STEPS):
-        chosen = [
-            i for i, sample in enumerate(samples) if sample.index % len(harnesses) == policy and steps[i][0] == step
-        ]
-        parents = [steps[i][1] for i in chosen]
-        prompts = [
-            harness.scratch_prompt(samples[i].index)
+    numbers = [i for program in best for i, evaluation in results.items() if evaluation is program]
+    steps = next_steps(results, numbers, harness.log, indices, harness.seed)
+    for step in STEPS:
+        parents = {i: steps[i][1] for i in indices if steps[i][0] == step}
+        prompts = {
+            i: harness.scratch_prompt(i)
             if parent is None
-            else harness.improve_prompt(found[parent], failed=step == "debug")
-            for i, parent in zip(chosen, parents, strict=True)
-        ]
+            else harness.improve_prompt(results[parent], failed=step == "debug")
+            for i, parent in parents.items()
+        }
         try:
-            harness.write([samples[i] for i in chosen], prompts, step, parents, until_s=until_s)
+            harness.write(prompts, step, parents, until_s)
         except NoAnswerError as error:
             refused = error
-    if refused is not None and not any(sample in harnesses[0].log.written for sample in samples):
+    if refused is not None and not any((harness.competition.id, i) in harness.log.samples for i in indices):
         raise refused
 
 
 def next_steps(
-    evaluations: Mapping[int, Evaluation], best: Sequence[int], log: SampleLog, samples: Sequence[Sample], seed: int
-) -> list[tuple[str, int | None]]:
+    evaluations: Mapping[int, Evaluation], best: Sequence[int], log: ProgramLog, indices: Sequence[int], seed: int
+) -> dict[int, tuple[str, int | None]]:
     """
     What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs of
     failed programs that have none yet, if there are any, and the rest improvements of the best.
     """
-    shown = {written.parent for written in log.written.values()}
+    shown = {sample.parent for sample in log.samples.values()}
     broken = [
         i
         for i, evaluation in evaluations.items()
         if evaluation.source is not None and evaluation.reward is not None and not evaluation.valid and i not in shown
     ]
-    steps: list[tuple[str, int | None]] = []
-    for place, sample in enumerate(samples):
-        rng = random.Random(f"{seed}-{sample.index}")
-        if place < len(samples) // 2 or not (best or broken):
-            steps.append(("scratch", None))
+    steps: dict[int, tuple[str, int | None]] = {}
+    for place, index in enumerate(indices):
+        rng = random.Random(f"{seed}-{index}")
+        if place < len(indices) // 2 or not (best or broken):
+            steps[index] = "scratch", None
         elif broken and (not best or rng.random() < DEBUG_PROBABILITY):
-            steps.append(("debug", broken.pop(rng.randrange(len(broken)))))
+            steps[index] = "debug", broken.pop(rng.randrange(len(broken)))
         else:
-            steps.append(("improve", rng.choice(list(best))) if best else ("scratch", None))
+            steps[index] = ("improve", rng.choice(list(best))) if best else ("scratch", None)
     return steps
 
 
@@ -184,35 +181,31 @@ def run_again(
     programs: Sequence[Evaluation],
     competition: Competition,
     executor: Executor,
-    count: int,
     console: PlainConsole,
     known: dict[str | None, bytes | str],
     time_is_up: Callable[[], bool],
-) -> list[tuple[Evaluation, bytes]]:
+) -> tuple[Evaluation, bytes] | None:
     """
-    Runs programs again, best first, until `count` of them are valid again, and returns these with their submissions. A
-    program that fails because of our infrastructure is tried once more. `known` keeps the submission of each program, or why it
-    has none, from one call to the next. It gives up after a few programs that fail. When the time is up, the running program ends
-    and no other begins, except for the first `count` of all: what was found is of use only if it runs again.
+    Runs programs again, best first, until one is valid again, and returns it with its submission. A program that fails because of
+    our infrastructure is tried once more. `known` keeps the submission of each program, or why it has none, from one call to the
+    next. It gives up after a few programs that fail. When the time is up, the running program ends and no other begins, except for
+    the first of all: what was found is of use only if it runs again.
     """
-    found: list[tuple[Evaluation, bytes]] = []
     failed = 0
     for place, evaluation in enumerate(programs, 1):
-        if len(found) == count:
-            break
         if evaluation.source not in known:
-            ends = time_is_up if len(known) >= count else lambda: False
+            ends = time_is_up if known else lambda: False
             if failed == MOST_AGAIN or ends():
                 continue  # a worse one may be known
             known[evaluation.source] = again = _submission(evaluation, competition, executor, ends)
             if isinstance(again, str):
                 failed += 1
-                said = f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(again)}"
-                console.print(said, soft_wrap=True)
+                note = f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(again)}"
+                console.print(note, soft_wrap=True)
         submission = known[evaluation.source]
         if isinstance(submission, bytes):
-            found.append((evaluation, submission))
-    return found
+            return evaluation, submission
+    return None
 
 
 def _submission(
@@ -240,38 +233,18 @@ def _executed(
     return future.result()
 
 
-def average(submissions: Sequence[bytes], competition: Competition) -> bytes:
-    """
-    The average of valid submissions, by what their metric says: their mean, the mean of their ranks, or what most of them
-    predict for a row (of a tie, the first submission's). A single submission stays as it is. The ids are in the sample's
-    order if they are unique.
-    """
+def like_sample(submission: bytes, competition: Competition) -> bytes:
+    """A valid submission with the ids of the sample, which a program may have read as numbers, and in its order. Where ids are not
+    unique, or MLE-bench's code reads submissions, it stays as it is."""
+    if competition.in_file_order or competition.grader:
+        return submission
+    ids = pd.read_csv(competition.sample_submission)[competition.id_column]
+    if not ids.is_unique:
+        return submission
+    table = competition.predictions(submission).apply(_whole).reindex(ids)  # labels were read as floats
     sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
-    ids = None if competition.in_file_order else pd.read_csv(competition.sample_submission)[competition.id_column]
-    keeps_ids = ids is not None and ids.is_unique
-    if len(submissions) == 1 and (not keeps_ids or competition.grader):
-        return submissions[0]
-    predictions = [competition.predictions(content) for content in submissions]
-    how = competition.scoring.averaged_by
-    if len(predictions) == 1 or how == "vote":
-        votes = pd.concat(predictions, axis=1)
-        table = pd.DataFrame({name: _most_frequent(votes[[name]].to_numpy()) for name in predictions[0]})
-        table = table.set_axis(predictions[0].index).apply(_whole)  # labels were read as floats
-    else:
-        ranked = [table.rank(pct=True) if how == "rank" else table for table in predictions]
-        table = sum(ranked[1:], start=ranked[0]) / len(ranked)
-    if keeps_ids:
-        table = table.reindex(ids)
-    elif ids is not None:
-        sample = pd.DataFrame({competition.id_column: table.index}, columns=sample.columns)
     columns = {name: table[name].to_numpy() for name in competition.target_columns}
     return csv_text(sample.assign(**columns)).encode()
-
-
-def _most_frequent(votes: np.ndarray) -> np.ndarray:
-    """The most frequent value of each row, the first of a tie."""
-    counts = (votes[:, :, None] == votes[:, None, :]).sum(axis=2)
-    return votes[np.arange(len(votes)), counts.argmax(axis=1)]
 
 
 def _whole(values: pd.Series) -> pd.Series:

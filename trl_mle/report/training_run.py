@@ -10,14 +10,13 @@ import pandas as pd
 
 from trl_mle.competitions.task_set import FEW
 from trl_mle.instrumentation import MILESTONES
+from trl_mle.rewards.program_log import read_lines
 from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.solutions.best_solutions import UNFINISHED
 
 
 # What is read of a record of an execution, and of a best solution: files of other tools may have the same names
-EXECUTION = {
-    "time", "competition", "outcome", "detail", "score", "held_out", "full", "reward", "duration_s", "milestones", "reused",
-}  # fmt: skip
+EXECUTION = {"time", "competition", "outcome", "detail", "score", "reward", "duration_s", "milestones"}
 BEST = {"competition", "metric", "higher_is_better", "score"}
 STATE_FILE = "trainer_state.json"  # of transformers
 FOREIGN = "it is not what this version of trl-mle writes"
@@ -30,9 +29,8 @@ class TrainingRun:
     folder: Path
     name: str
     history: list[dict[str, Any]] = field(default_factory=list)  # the trainer's log, up to the last step logged
-    # A row for each line of `executions/rank-*.jsonl`, in the order in which programs ended, with `seconds` since the
-    # first, `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a
-    # model) and a column for each milestone
+    # A row for each line of `executions/rank-*.jsonl`, in the order in which programs ended, with `reported` (the score on the
+    # held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a model) and a column for each milestone
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
     # For each competition (of many, of those in `competitions`), the record of the best solution so far, with its `source`
     # and `reported`
@@ -114,13 +112,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """
     path = folder / METRICS_FILE
     entries: list[dict[str, Any]] = []
-    for line in _whole_lines(path) if path.is_file() else ():
-        try:
-            entry = json.loads(line)
-        except ValueError:  # cut off by a full disk, before the run was resumed
-            continue
-        if not _is_step(entry):
-            continue
+    for entry in filter(_is_step, read_lines(path)[0]):
         while entries and entries[-1]["step"] > entry["step"]:
             entries.pop()
         before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
@@ -131,11 +123,6 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
 def _is_step(entry: object) -> TypeGuard[dict[str, Any]]:
     """Whether an entry of a log is a step's."""
     return isinstance(entry, dict) and isinstance(entry.get("step"), int)
-
-
-def _whole_lines(path: Path) -> list[str]:
-    """The lines of a file, without the last one if it is incomplete."""
-    return path.read_text(encoding="utf-8", errors="replace").rpartition("\n")[0].split("\n")
 
 
 def _trainers_log(folder: Path, skipped: list[str]) -> list[dict[str, Any]]:
@@ -161,35 +148,29 @@ def _note(path: Path, error: Exception | str) -> str:
 
 def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
-    for path in sorted(folder.glob("rank-*.jsonl*")):
-        for i, line in enumerate(_whole_lines(path), 1):
-            if not line:
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:  # for example, where a run was killed and resumed
-                skipped.append(f"{path}, line {i} is skipped: {error}")
-                continue
-            if not (isinstance(row, dict) and row.keys() >= EXECUTION):
-                skipped.append(f"{path} is skipped from line {i} on: {FOREIGN}")
-                break
-            rows.append(row)
+    for path in sorted(folder.glob("rank-*.jsonl")):
+        lines, problems = read_lines(path)
+        programs = [row for row in lines if row.keys() >= EXECUTION]
+        if len(programs) < len(lines):
+            skipped.append(_note(path, FOREIGN))
+        skipped += [f"{problem}: it is skipped" for problem in problems]
+        rows += programs
     if not rows:
         return pd.DataFrame()
     table = pd.DataFrame(rows)
+    scores = [row["score"] or {} for row in rows]
+    for column, key in (("score", "value"), ("held_out", "held_out")):
+        table[column] = [score.get(key) for score in scores]
     table["time"] = pd.to_datetime(table["time"], format="ISO8601")
     table = table.sort_values("time", kind="stable", ignore_index=True)
-    table["seconds"] = (table["time"] - table["time"].iloc[0]).dt.total_seconds()
-    for column in ("score", "held_out", "full", "reward", "duration_s"):
+    for column in ("score", "held_out", "reward", "duration_s"):
         table[column] = table[column].astype(float)
-    table["full"] = table["full"].fillna(table["score"])
     table["reported"] = table["held_out"].fillna(table["score"])
     table["valid"] = table["score"].notna()
-    reached = [set(names) for names in table["milestones"]]
     for milestone in MILESTONES:
-        table[milestone] = [milestone in names for names in reached]
+        table[milestone] = [milestone in names for names in table["milestones"]]
     # If no program reached a milestone, programs were not instrumented
-    table["untrained"] = table["valid"] & ~table["model_trained"] & any(reached)
+    table["untrained"] = table["valid"] & ~table["model_trained"] & any(table["milestones"])
     return table
 
 

@@ -1,5 +1,6 @@
 """Completion → code → instrumented program → execution → grade → reward."""
 
+import hashlib
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -16,8 +17,8 @@ from trl_mle.instrumentation import MILESTONES, Instrumenter
 from trl_mle.prompts import extract_code
 from trl_mle.rewards.columns import columns_of
 from trl_mle.rewards.evaluation import Evaluation
-from trl_mle.rewards.execution_log import ExecutionLog
 from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
+from trl_mle.rewards.program_log import ProgramLog
 from trl_mle.rewards.progress import ProgramsProgress
 from trl_mle.solutions import BestSolutions, syntax_tree_id
 
@@ -71,7 +72,7 @@ class MLEReward:
         show_progress (`bool`, *optional*, defaults to `True`):
             Whether the main process shows a progress line on a terminal while programs run.
         log_dir (`str` or `Path`, *optional*):
-            Folder for the record of all executions, an [`ExecutionLog`] `rank-<rank>.jsonl` per training process.
+            Folder for the log of all programs, a [`ProgramLog`] `rank-<rank>.jsonl` per training process, without sources and outputs.
         best_solutions_dir (`str` or `Path`, *optional*):
             Folder for the best solution of each competition (see [`BestSolutions`]).
         reuse_results (`bool`, *optional*, defaults to `False`):
@@ -121,7 +122,7 @@ class MLEReward:
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
         self._running_dir = Path(log_dir) if log_dir is not None and rank == "0" else None
-        self.log = ExecutionLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
+        self.log = ProgramLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
         self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
         self.reuse_results = reuse_results
         self._equal: dict[
@@ -402,36 +403,25 @@ class MLEReward:
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult | None, competition: Competition) -> None:
         """Records an evaluation; a reused program has no result."""
-        if evaluation.source is None:
+        source, score = evaluation.source, evaluation.score
+        if source is None:
             return
-        graded = evaluation.score if evaluation.valid and evaluation.score is not None else Score(None, valid=False)
-        score, held_out, full = graded.value, graded.held_out, graded.full
         submission = result.submission if result is not None else None
-        if self.best_solutions is not None and score is not None and submission is not None:
+        if (
+            self.best_solutions is not None
+            and submission is not None
+            and score is not None
+            and score.value is not None
+        ):
             try:
-                self.best_solutions.offer(competition, evaluation.source, submission, score, held_out, full)
+                self.best_solutions.offer(competition, source, submission, score.value, score.held_out, score.full)
             except OSError as error:  # for example, a file system without locks: not worth ending the run
                 logger.warning("the best solution of %s could not be saved: %s", competition.id, error)
-        if self.log is None:
-            return
-        self.log.append(
-            evaluation.source,
-            competition=competition.id,
-            outcome=evaluation.outcome,
-            detail=evaluation.detail,  # for an invalid submission, the reason
-            duration_s=evaluation.duration_s,
-            cpu_s=result.cpu_s if result is not None else evaluation.cpu_s,
-            max_rss_mb=result.max_rss_mb if result is not None else None,
-            exit_code=result.exit_code if result is not None else None,
-            queue_wait_s=evaluation.queue_wait_s,
-            slot=result.slot if result is not None else None,
-            milestones=evaluation.milestones,
-            score=score,
-            held_out=held_out,
-            full=full,
-            reward=evaluation.reward,
-            reused=bool(evaluation.reused),
-        )
+        if self.log is not None:
+            memory = result.max_rss_mb if result is not None else None
+            program = hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).hexdigest()
+            short = replace(evaluation, source=None, output="")
+            self.log.append(competition.id, short, program=program, max_rss_mb=memory)
 
     def _competition(self, which: Competition | str) -> Competition:
         if not isinstance(which, str):

@@ -12,26 +12,26 @@ from trl_mle.competitions.content import content_digest
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness, NoAnswerError, check_seed
 from trl_mle.evaluation.policies import begins_program, check_policy, ideas_of, load_policy
-from trl_mle.evaluation.sample_log import SampleLog
 from trl_mle.evaluation.sampling import score_of
 from trl_mle.evaluation.submission_search import (
-    average,
     clock,
     failures,
+    like_sample,
     ranked,
     run_again,
     search,
 )
+from trl_mle.execution import Executor
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import Ideas, keep_packages
-from trl_mle.rewards import Evaluation, MLEReward
+from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name
 
 
-LOG, SUBMISSION = "programs.jsonl", "submission.csv"
+LOG, SUBMISSION, PROGRAM = "programs.jsonl", "submission.csv", "solution.py"
 LINES = 6  # of a failed program's output
 
 
@@ -45,10 +45,10 @@ class SolveArguments(ExecutorArguments):
     """
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
-    policy: list[str] = field(
+    policy: str = field(
         metadata={
-            "help": "Policies that write the programs in turn: folders or Hub ids of models or LoRA adapters, or URLs of "
-            "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
+            "help": "Policy that writes the programs: the folder or Hub id of a model or LoRA adapter, or the URL of an "
+            "OpenAI-compatible endpoint, optionally followed by `#` and the model's name."
         }
     )
     budget: str = field(
@@ -60,7 +60,6 @@ class SolveArguments(ExecutorArguments):
     output_dir: str | None = field(
         default=None, metadata={"help": "Folder to write to; defaults to solved/<competition>."}
     )
-    keep: int = field(default=1, metadata={"help": "Average the submissions of this many best programs."})
     data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
     seed: int = field(default=0, metadata={"help": "Seed of the sampling."})
     batch_size: int = field(default=16, metadata={"help": "Programs sampled at a time."})
@@ -84,7 +83,7 @@ class SolveArguments(ExecutorArguments):
 
     def __post_init__(self) -> None:
         self.budget_s = seconds_of(self.budget)
-        for name in ("keep", "batch_size", "max_prompt_length", "max_completion_length"):
+        for name in ("batch_size", "max_prompt_length", "max_completion_length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"--{name} must be at least 1, got {getattr(self, name)}")
         check_seed(self.seed)
@@ -111,76 +110,80 @@ def solve(args: SolveArguments) -> Path:
     final = final_competition(competition)
     if final is None:
         competition = with_rows_for_the_report(competition)
-    for name in args.policy:
-        check_policy(name)  # refuses a wrong name before anything is written
+    check_policy(args.policy)  # refuses a wrong name before anything is written
     folder = Path(args.output_dir or Path("solved") / competition.slug)
     with make_executor(args) as executor, alone_in(folder):
         executor.check(competition)
-        begun = (folder / LOG).is_file()
-        if not begun and (others := [path.name for path in _written(folder)]):
-            raise ValueError(
-                f"--output_dir: {folder} holds {others[0]}, which is not from an earlier run: use another folder"
-            )
-        limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
-        policies = list(map(load_policy, args.policy))
-        names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", *OF_A_PROGRAM)
-        begins = [begins_program(name, args.begin_program) for name in args.policy]
-        ideas = [Ideas(ideas_of(name, args.ideas), args.seed) for name in args.policy]
-        settings = {
-            "policy": [policy.identity for policy in policies],
-            "competition": content_digest(competition),
-            "begin_program": begins,
-            "ideas": [item.identity for item in ideas],
-        }
-        log = SampleLog(folder / LOG, settings | {name: getattr(args, name) for name in names})
-        reward = MLEReward(
-            [competition], executor, AstInstrumenter(), show_progress=False, reuse_results=args.reuse_results
-        )
-        harnesses = [
-            Harness(
-                policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
-                args.batch_size, begin, own,
-            )
-            for policy, begin, own in zip(policies, begins, ideas, strict=True)
-        ]  # fmt: skip
+        harness = _harness(args, competition, executor, folder)
+        budget_s = args.budget_s - (monotonic() - began)
         console = PlainConsole(stderr=True)
-        chosen: list[tuple[Evaluation, bytes]] = []
+        chosen: Evaluation | None = None
         known: dict[str | None, bytes | str] = {}
 
         def write_best(evaluations: Sequence[Evaluation]) -> None:
-            best = run_again(
-                ranked(evaluations, competition), final or competition, executor, args.keep, console, known,
-                lambda: log.now() >= budget_s,
-            )  # fmt: skip
-            if best and best != chosen:
-                chosen[:] = best
-                _write(folder, chosen, args.keep, final or competition)
+            nonlocal chosen
+            programs = ranked(evaluations, competition)
+            again = run_again(
+                programs, final or competition, executor, console, known, lambda: harness.log.now() >= budget_s
+            )
+            if again is not None and again[0] is not chosen:
+                chosen = again[0]
+                _write(folder, *again, final or competition)
 
-        budget_s = args.budget_s - (monotonic() - began)
         try:
-            evaluations = search(harnesses, budget_s, console, args.keep, write_best)
+            evaluations = search(harness, budget_s, console, write_best)
         except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
                 console.print(
                     f"interrupted: {folder / SUBMISSION} is the best so far; the same command goes on", soft_wrap=True
                 )
             raise
-        if not chosen:
-            for count, kind, evaluation in failures(evaluations):
-                console.print(f"{count} of {len(evaluations)} programs: {kind}; for example:", soft_wrap=True)
-                console.print(
-                    indent("\n".join(evaluation.output.strip().splitlines()[-LINES:] or [evaluation.detail]), "    "),
-                    soft_wrap=True,
-                )
-            valid = sum(evaluation.valid for evaluation in evaluations)
-            what = (
-                f"of {valid} valid programs, {len(known)} ran again in the time left, and none was valid then"
-                if valid
-                else "no program made a valid submission"
+        if chosen is None:
+            _explain(evaluations, console)
+            raise ValueError(
+                f"{_why_nothing(evaluations, len(known))} (all programs: {harness.log.path}): give it more time (--budget), or use "
+                "another policy"
             )
-            raise ValueError(f"{what} (all programs: {log.path}): give it more time (--budget), or use another policy")
-    _report(evaluations, chosen, competition, final is not None, log.now(), folder)
+    _report(evaluations, chosen, competition, final is not None, harness.log.now(), folder)
     return folder / SUBMISSION
+
+
+def _harness(args: SolveArguments, competition: Competition, executor: Executor, folder: Path) -> Harness:
+    """The policy in the competition, with the log of an earlier run, if the folder has one."""
+    begun = (folder / LOG).is_file()
+    if not begun and (others := [path.name for path in (folder / SUBMISSION, folder / PROGRAM) if path.exists()]):
+        raise ValueError(
+            f"--output_dir: {folder} holds {others[0]}, which is not from an earlier run: use another folder"
+        )
+    limits = keep_packages(executor.limits, folder, begun_in=folder if begun else None)
+    policy, begin = load_policy(args.policy), begins_program(args.policy, args.begin_program)
+    ideas = Ideas(ideas_of(args.policy, args.ideas), args.seed)
+    names = ("seed", "batch_size", "max_prompt_length", "max_completion_length", *OF_A_PROGRAM)
+    settings = {"policy": policy.identity, "begin_program": begin, "ideas": ideas.identity}
+    settings |= {name: getattr(args, name) for name in names}
+    log = ProgramLog(folder / LOG, settings, {competition.id: content_digest(competition)})
+    reward = MLEReward(
+        [competition], executor, AstInstrumenter(), show_progress=False, reuse_results=args.reuse_results
+    )
+    return Harness(
+        policy, competition, reward, log, args.max_completion_length, args.max_prompt_length, limits, args.seed,
+        args.batch_size, begin, ideas,
+    )  # fmt: skip
+
+
+def _explain(evaluations: Sequence[Evaluation], console: PlainConsole) -> None:
+    """Prints the most frequent reasons why programs failed."""
+    for count, kind, evaluation in failures(evaluations):
+        lines = evaluation.output.strip().splitlines()[-LINES:] or [evaluation.detail]
+        console.print(f"{count} of {len(evaluations)} programs: {kind}; for example:", soft_wrap=True)
+        console.print(indent("\n".join(lines), "    "), soft_wrap=True)
+
+
+def _why_nothing(evaluations: Sequence[Evaluation], num_again: int) -> str:
+    valid = sum(evaluation.valid for evaluation in evaluations)
+    if not valid:
+        return "no program made a valid submission"
+    return f"of {valid} valid programs, {num_again} ran again in the time left, and none was valid then"
 
 
 def with_rows_for_the_report(competition: Competition) -> Competition:
@@ -193,46 +196,30 @@ def with_rows_for_the_report(competition: Competition) -> Competition:
     return half
 
 
-def _write(folder: Path, chosen: Sequence[tuple[Evaluation, bytes]], keep: int, competition: Competition) -> None:
-    """Writes the submission and its programs, and removes those of an earlier one."""
-    write_whole(folder / SUBMISSION, average([content for _, content in chosen], competition))
-    files = ["solution.py"] if keep == 1 else [f"solution-{i}.py" for i in range(1, len(chosen) + 1)]
-    for path in _written(folder):
-        if path.name not in (SUBMISSION, *files):
-            path.unlink()
-    for name, (evaluation, _) in zip(files, chosen, strict=True):
-        (folder / name).write_text(evaluation.source or "", encoding="utf-8", errors="backslashreplace")
-
-
-def _written(folder: Path) -> list[Path]:
-    """Existing files of a submission and its programs."""
-    return [
-        path for path in sorted(folder.glob("*")) if re.fullmatch(r"submission\.csv|solution(-\d+)?\.py", path.name)
-    ]
+def _write(folder: Path, program: Evaluation, submission: bytes, competition: Competition) -> None:
+    """Writes the submission and its program."""
+    write_whole(folder / SUBMISSION, like_sample(submission, competition))
+    write_whole(folder / PROGRAM, (program.source or "").encode("utf-8", errors="backslashreplace"))
 
 
 def _report(
     evaluations: Sequence[Evaluation],
-    chosen: Sequence[tuple[Evaluation, bytes]],
+    chosen: Evaluation,
     competition: Competition,
     is_final: bool,
     seconds: float,
     folder: Path,
 ) -> None:
-    ranking = [evaluation.source for evaluation in ranked(evaluations, competition)]
-    ranks = [ranking.index(evaluation.source) for evaluation, _ in chosen]
+    place = 1 + [evaluation.source for evaluation in ranked(evaluations, competition)].index(chosen.source)
     facts = facts_table()
     facts.add_row("competition", competition.id)
     facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
     valid = sum(evaluation.valid for evaluation in evaluations)
     facts.add_row("programs", f"{len(evaluations)} in {clock(seconds)}, {valid} of them valid")
-    place = 1 + max(ranks)
     what = "the best of them" if place == 1 else f"number {place} of them, the best that ran again"
-    if len(chosen) > 1:
-        what = f"the average of the best {len(chosen)}" + (" that ran again" if place > len(chosen) else "")
     rows = "half of the hidden rows" if competition.holdout else "the hidden rows"
     facts.add_row("chosen", f"{what}, by their scores on {rows}")
-    facts.add_row("", ", ".join(f"{score_of(evaluation):.5g}" for evaluation, _ in chosen))
+    facts.add_row("", f"{score_of(chosen):.5g}")
     if is_final:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     elif competition.holdout:
@@ -241,5 +228,5 @@ def _report(
     else:
         facts.add_row("", "the rows that it was chosen on: they cannot be split, and the score is too good")
     facts.add_row("submission", str(folder / SUBMISSION))
-    facts.add_row("program", ", ".join(str(path) for path in _written(folder) if path.name != SUBMISSION))
+    facts.add_row("program", str(folder / PROGRAM))
     PlainConsole().print(facts)

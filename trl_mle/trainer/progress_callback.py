@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from trl_mle.rewards.execution_log import end_last_line
+from trl_mle.rewards.program_log import cut_last_line
 from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.showing import in_words, never_fail_to_print, number
 
@@ -54,7 +54,7 @@ class MLEProgressCallback(TrainerCallback):
             self._note(int(entry["step"]), entry)
         if not state.global_step:  # from another run
             metrics_file(args).unlink(missing_ok=True)
-        end_last_line(metrics_file(args))
+        cut_last_line(metrics_file(args))
         _append(args, state, {"ended": False})
 
     def on_train_end(
