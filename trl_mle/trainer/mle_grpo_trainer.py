@@ -18,7 +18,6 @@ from trl_mle.rewards import find_reward
 from trl_mle.trainer.asking.dataset import few_rows, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
 from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
-from trl_mle.trainer.engine.hooks import check_hooks
 from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.engine.plain_text import LongPrompt, PlainTextTrainer
 from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
@@ -126,7 +125,6 @@ class MLEGRPOTrainer(
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
-        check_hooks(type(self))
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
