@@ -7,7 +7,7 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import BestSolutions, Evaluation, ExecutionLog
 from trl_mle.solutions.pool import Solution, SolutionPool
-from trl_mle.trainer.judged import Judged
+from trl_mle.trainer.batch import Completion
 from trl_mle.trainer.program_metrics import program_metrics
 
 
@@ -109,7 +109,7 @@ def make_run(
 def _metrics(rows):
     mean = sum(row["duration_s"] for row in rows) / len(rows)
     completions = [
-        Judged(
+        Completion(
             row["competition"], row["prompt_kind"], None, None,
             Evaluation(
                 None, row["duration_s"], None if row["score"] is None else Score(row["score"], True), row["outcome"],

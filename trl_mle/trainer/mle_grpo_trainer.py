@@ -17,7 +17,8 @@ from trl_mle.execution import Limits
 from trl_mle.rewards import find_reward
 from trl_mle.trainer.asking.dataset import few_rows, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
-from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
+from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row, competition_of, waiting_metrics
+from trl_mle.trainer.engine.checkpoint import CheckpointTrainer, Saved
 from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
 from trl_mle.trainer.engine.plain_text import LongPrompt, PlainTextTrainer
 from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
@@ -26,14 +27,9 @@ from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
 from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
-from trl_mle.trainer.judged import SCRATCH, Row, competition_of, judge
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part, check_names, checked
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rescue import Rescue
-from trl_mle.trainer.rollouts.in_flight import NoRollouts, RolloutsInFlight, make_rollouts
-from trl_mle.trainer.rollouts.sampler import generated
-from trl_mle.trainer.step import Step, waiting_metrics
 
 
 if TYPE_CHECKING:
@@ -70,7 +66,6 @@ class MLEGRPOTrainer(
       functions return for it.
     - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
       `mle/...` metrics summarise the programs.
-    - With `args.async_rollouts` a step trains on the groups that finished first, whenever they were sampled.
 
     Example:
 
@@ -106,12 +101,9 @@ class MLEGRPOTrainer(
             otherwise defines them.
         **kwargs:
             Further arguments of [`~trl.GRPOTrainer`].
-
-    Attributes:
-        parts (`tuple[Part, ...]`):
-            What acts in each step, in this order. Add parts of your own before training begins, see
-            [`~trl_mle.trainer.part.Part`].
     """
+
+    is_asynchronous = False
 
     def __init__(
         self,
@@ -130,6 +122,9 @@ class MLEGRPOTrainer(
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
         if not isinstance(args, MLEGRPOConfig):
             raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
+        if args.async_rollouts != self.is_asynchronous:
+            name = "AsyncMLEGRPOTrainer" if args.async_rollouts else "MLEGRPOTrainer"
+            raise ValueError(f"async_rollouts={args.async_rollouts} is for {name}: train with that class")
         adapter, quantization = kwargs.get("peft_config"), kwargs.get("quantization_config")
         args.check_model(
             dropout=adapter.lora_dropout if isinstance(adapter, LoraConfig) else 0.0,
@@ -142,7 +137,8 @@ class MLEGRPOTrainer(
         self.makes_dataset = train_dataset is None and bool(self.competitions)
         if self.makes_dataset:
             train_dataset = scratch_dataset(self.competitions, self.limits, args)
-        self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
+        self.saved: dict[str, Saved] = {}
+        self.generation_batch = Batch()  # the latest
 
         # By name, because the __init__ of another subclass of GRPOTrainer may be next
         super().__init__(
@@ -155,20 +151,12 @@ class MLEGRPOTrainer(
         args.check_model(max(dropouts, default=0.0), quantized=False, attention_dropout=attention_dropout)
 
         self.comparison = Comparison(args, self.reward_funcs, self.reward_weights)
-        # Where programs run ahead of the step that they are trained in
-        self.rollouts = make_rollouts(self, self.reward)
         self.weighting = Weighting(args)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
         spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
         self.rescue = Rescue(None if spread else self._trainable, args.stop_when_stale)
         self.add_callback(self.rescue)
-        self.parts: tuple[Part, ...] = (
-            self.solution_prompts,
-            self.rollouts or NoRollouts(),
-            self.weighting,
-            self.comparison,
-            self.rescue,
-        )
+        self.saved |= {"solution_pool": self.solution_prompts, "weighting": self.weighting, "rescue": self.rescue}
 
         if self.makes_dataset:
             few = few_rows(self.competitions, self.limits, args)
@@ -214,17 +202,11 @@ class MLEGRPOTrainer(
         if self.makes_dataset:
             self.train_dataset = scratch_dataset(self.competitions, limits, self.args)
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        check_names(self.parts)  # here, because users add parts to a trainer
-        try:
-            return super().train(*args, **kwargs)
-        finally:
-            if self.rollouts is not None:
-                self.rollouts.stop()
-
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
         with self._blaming(inputs):
-            return self._batch(inputs)
+            if self.model.training:
+                return self._training_batch(inputs)
+            return self._scored([row | SCRATCH for row in inputs], Batch())  # evaluation is from scratch
 
     @contextmanager
     def _blaming(self, rows: list[Row]) -> Iterator[None]:
@@ -240,89 +222,53 @@ class MLEGRPOTrainer(
             with self.competitions.blaming(name):
                 raise
 
-    def _batch(self, inputs: list[Row]) -> dict[str, Any]:
-        if not self.model.training:  # evaluation is from scratch
-            return self._weighted([example | SCRATCH for example in inputs], Step())
-        if self.rollouts is not None:
-            return self._train_on_finished_rollouts(self.rollouts, inputs)
-        return self._weighted(self._choose(inputs), Step())
-
-    def _train_on_finished_rollouts(self, rollouts: RolloutsInFlight, inputs: list[Row]) -> dict[str, Any]:
-        """Samples as many rollouts as may be in flight, and trains on those that finished first."""
-        count, local = self.args.completions_per_batch, self._local(len(inputs))
-        rollouts.fill(count, lambda: self._choose(inputs))
-        taken = rollouts.take(count)
-        step = Step(replayed=taken[local])
-        output = self._weighted(rollouts.rows(taken[local]), step)
-        stored = step.take_stored_logps(output["completion_ids"].shape[1])
-        if stored is not None:  # TRL did not compute them, because it considers the rollouts fresh
-            output["old_per_token_logps"] = stored.to(self.accelerator.device)
-        return output
+    def _training_batch(self, inputs: list[Row]) -> dict[str, Any]:
+        return self._scored(self._choose(inputs), Batch())
 
     def _choose(self, inputs: list[Row]) -> list[Row]:
-        """The rows of a new batch: those of the dataset, as the parts change them."""
-        rows = [row | SCRATCH for row in inputs]
-        for part in self.parts:
-            rows = part.choose(rows, self._local(len(rows)).start)
-        return rows
+        """The rows of a new batch: those of the dataset, or with prompts that improve a solution."""
+        return self.solution_prompts.choose([row | SCRATCH for row in inputs], self._local(len(inputs)).start)
 
-    def _weighted(self, rows: list[Row], step: Step) -> dict[str, Any]:
+    def _scored(self, rows: list[Row], batch: Batch) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
-        self._mle_step = step
-        try:
-            output = super()._generate_and_score_completions(rows)
-        finally:
-            self._mle_step = None
+        self.generation_batch = batch
+        output = super()._generate_and_score_completions(rows)
         logs: Any = self._logs
-        if step.advantages is not None:
-            output["advantages"] = step.own_advantages(self._local(len(rows)), output["advantages"])
+        if batch.advantages is not None:
+            if output["advantages"].dim() > 1:
+                raise ValueError(
+                    "a trainer with an advantage per token needs objective='reward': the others have one advantage per "
+                    "completion"
+                )
+            output["advantages"] = batch.advantages[self._local(len(rows))].to(output["advantages"])
             # Removes TRL's log entries, which assume its own advantages
-            for _ in step.advantages:
+            for _ in batch.advantages:
                 logs["advantages"].pop()
-            logs["advantages"].extend(step.advantages.tolist())
+            logs["advantages"].extend(batch.advantages.tolist())
             self._metrics["train"].pop("frac_reward_zero_std", None)
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
-        plain, output["advantages"] = output["advantages"], step.weigh(output["advantages"])
-        of_all = gather_object(step.paid(plain, output["advantages"], output["completion_mask"]))
+        plain, output["advantages"] = output["advantages"], batch.weighted(output["advantages"])
+        of_all = gather_object(batch.paid(plain, output["advantages"], output["completion_mask"]))
         if self.model.training:
             self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
         # TRL has already flushed its extra columns; add this one to the same place, once per batch
         logs["extra"]["weighted_advantage"].extend(weighted for _, weighted, *_ in of_all)
         return output
 
-    def _generate(self, prompts: list) -> tuple:
-        if self._mle_step is not None and self._mle_step.replayed is not None:
-            return generated(self._mle_step.replayed)
-        return super()._generate(prompts)
-
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> tuple:
-        # TRL asks for log-probabilities because it considers the samples fresh: return those of the policy that
-        # sampled
-        if self._mle_step is not None and self.args.trl_asks_for_old_logps:
-            stored = self._mle_step.take_stored_logps(logits_to_keep)
-            if stored is not None:
-                return stored.to(self.accelerator.device), None, None
-        inputs = input_ids, attention_mask, logits_to_keep
-        return super()._get_per_token_logps_and_entropies(model, *inputs, *args, **kwargs)
+    def _evaluated(self, inputs: list[Row], completions: list) -> list[Row]:
+        """The rows with the evaluations of their completions, which an [`~trl_mle.rewards.MLEReward`] reads."""
+        if self.reward is None:
+            return inputs
+        columns = {name: [row[name] for row in inputs] for name in inputs[0] if name != "prompt"}
+        with profiling_context(self, "evaluate"):
+            evaluations = self.reward.evaluations(completions, **columns, environments=self.environments)
+        return [row | {"evaluation": item} for row, item in zip(inputs, evaluations, strict=True)]
 
     def _calculate_rewards(
         self, inputs: list[Row], prompts: list, completions: list, completion_ids_list: list
     ) -> torch.Tensor:
-        step, mode = self._mle_step, "train" if self.model.training else "eval"
-        assert step is not None
-        if self.reward is not None and step.replayed is None:
-            columns = {name: [row[name] for row in inputs] for name in inputs[0] if name != "prompt"}
-            with profiling_context(self, "evaluate"):
-                evaluations = self.reward.evaluations(completions, **columns, environments=self.environments)
-            inputs = [row | {"evaluation": item} for row, item in zip(inputs, evaluations, strict=True)]
+        mode = "train" if self.model.training else "eval"
+        inputs = self._evaluated(inputs, completions)
         rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
         if self.reward is not None:
             evaluations = [row["evaluation"] for row in inputs]
@@ -331,42 +277,43 @@ class MLEGRPOTrainer(
             instrumented = "milestones" in self._pending_extra_logs
             evaluations = evaluations_from(self._pending_extra_logs, len(prompts), self.args.objective)
             self._pending_extra_logs.pop("program", None)  # the table has the completion
-        everyone = gather_object(judge(inputs, evaluations, self.competitions))
+        pairs = zip(inputs, evaluations, strict=True)
+        everyone = gather_object([Completion.of(row, item, self.competitions) for row, item in pairs])
         # The slowest process is done now. (TRL's own gather has also run, but on a GPU it returns before it is
         # complete.)
-        self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))
+        self._log_metrics(mode, waiting_metrics(gather_object([self.generation_batch.waited_s()])))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         failed = torch.tensor([item.evaluation.infrastructure_failed for item in everyone])
         rewards_per_func[failed.to(rewards_per_func.device)] = torch.nan
 
-        weights = torch.ones(len(everyone))
-        for part in self.parts if mode == "train" else ():
-            factors = checked(part, "weights", part.weights(everyone), len(everyone))
-            weights = weights if factors is None else weights * factors
+        weights = self.weighting.weights(everyone) if mode == "train" else torch.ones(len(everyone))
         everyone = [replace(item, weight=weight) for item, weight in zip(everyone, weights.tolist(), strict=True)]
-        local = self._local(len(prompts))
-        step.judged = everyone[local]
-        self._log_completion_extra("duration_weight", weights[local].tolist())
-        asynchronous = ("rollout_id", "staleness") if self.args.async_rollouts else ()
-        ideas = ("idea",) if self.args.ideas != "none" else ()
-        for name in ("prompt_kind", "parent_id", *ideas, *asynchronous):
-            self._log_completion_extra(name, [row.get(name) for row in inputs])
+        self.generation_batch.completions = everyone[self._local(len(prompts))]
+        self._log_columns(inputs)
         by_kind = self.solution_prompts.shows_solutions
         self._log_metrics(mode, batch_metrics(everyone, self.competitions, by_kind, instrumented))
-        for part in self.parts if mode == "train" else ():
-            advantages = part.advantages(everyone, rewards_per_func)
-            advantages = checked(part, "advantages", advantages, len(everyone))
-            step.advantages = step.advantages if advantages is None else advantages
-            part.observe(everyone, self.state.global_step + 1)  # the step counter rises at the end of a step
-            self._log_metrics(mode, part.metrics())
+        if mode == "train":
+            self._learn(everyone, rewards_per_func)
         return rewards_per_func
+
+    def _learn(self, completions: list[Completion], rewards: torch.Tensor) -> None:
+        """Computes the advantages of the completions of all processes, and keeps what later batches need of them."""
+        self.generation_batch.advantages = self.comparison.advantages(completions, rewards)
+        for observer in (self.solution_prompts, self.rescue):
+            observer.observe(completions, self.state.global_step + 1)  # the counter rises at the end of a step
+        for item in (self.solution_prompts, self.comparison, self.rescue):
+            self._log_metrics("train", item.metrics())
+
+    def _log_columns(self, rows: list[Row]) -> None:
+        self._log_completion_extra("duration_weight", [item.weight for item in self.generation_batch.completions])
+        for name in ("prompt_kind", "parent_id", *(["idea"] if self.args.ideas != "none" else [])):
+            self._log_completion_extra(name, [row.get(name) for row in rows])
 
     def _log_completion_extra(self, column: str, values: list) -> None:
         super()._log_completion_extra(column, values)
-        if self._mle_step is not None:
-            # Reward functions log when they are done; the last one counts
-            self._mle_step.rewarded_at = time.monotonic()
+        # Reward functions log when they are done; the last one counts
+        self.generation_batch.rewarded_at = time.monotonic()
 
     def _log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():

@@ -11,7 +11,7 @@ from datasets import Dataset
 from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, PromptsWhenRead, scratch_prompt
-from trl_mle.trainer.judged import Row
+from trl_mle.trainer.batch import Row
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 

@@ -4,7 +4,7 @@ one."""
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from accelerate.utils import broadcast_object_list, is_peft_model
 from torch.utils.data import Sampler
@@ -15,7 +15,6 @@ from trl import GRPOTrainer
 
 from trl_mle.files import write_whole
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part
 from trl_mle.trainer.rescue import Rescue
 
 
@@ -24,8 +23,16 @@ FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in 
 NOT_COMPARED = {"auto_mapping", "base_model_name_or_path", "inference_mode", "peft_version", "revision"}
 
 
+class Saved(Protocol):
+    """What has a state in checkpoints, which JSON can hold; nothing is written for an empty one."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
 class CannotResume(ValueError):
-    """The run differs from the checkpoint's in what its parts cannot change, or would save one that no run could resume
+    """The run differs from the checkpoint's in what cannot change, or would save one that no run could resume
     from exactly."""
 
 
@@ -50,11 +57,11 @@ class EpochSampler(Sampler[int]):
 
 
 class CheckpointTrainer(GRPOTrainer):
-    """[`~trl.GRPOTrainer`] whose checkpoints hold the state of its parts and a list of their files, and that goes on with
+    """[`~trl.GRPOTrainer`] whose checkpoints hold further state and a list of their files, and that goes on with
     the same rows after a resume."""
 
     args: MLEGRPOConfig
-    parts: tuple[Part, ...]
+    saved: dict[str, Saved]  # by the names of their files in a checkpoint
     rescue: Rescue
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +112,7 @@ class CheckpointTrainer(GRPOTrainer):
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
         if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
-            for name in (TRAINER_STATE_NAME, FILES_FILE, *(f"{part.name}.json" for part in self.parts)):
+            for name in (TRAINER_STATE_NAME, FILES_FILE, *(f"{name}.json" for name in self.saved)):
                 (folder / name).unlink(missing_ok=True)
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()  # with `save_only_model`, others may still write their shards
@@ -114,10 +121,10 @@ class CheckpointTrainer(GRPOTrainer):
 
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
-        for part in self.parts if self.args.should_save else ():
-            if state := part.state_dict():
-                Path(output_dir, f"{part.name}.json").write_text(json.dumps(state), encoding="utf-8")
         if self.args.should_save:
+            for name, item in self.saved.items():
+                if state := item.state_dict():
+                    Path(output_dir, f"{name}.json").write_text(json.dumps(state), encoding="utf-8")
             self.rescue.save_weights(Path(output_dir))
         # The Trainer writes trainer_state.json next, as the last file: a checkpoint that has it has the files of all
         # processes
@@ -129,23 +136,26 @@ class CheckpointTrainer(GRPOTrainer):
             return
         states: dict[str, Any] = {}
         if self.accelerator.is_main_process:
-            for part in self.parts:
-                path = Path(checkpoint, f"{part.name}.json")
+            for name in {*self.saved, "rollouts"}:
+                path = Path(checkpoint, f"{name}.json")
                 if path.is_file():  # else the checkpoint is TRL's, or of another kind of run
-                    states[part.name] = json.loads(path.read_text(encoding="utf-8"))
+                    states[name] = json.loads(path.read_text(encoding="utf-8"))
         self.rescue.load_weights(Path(checkpoint))
         [states] = broadcast_object_list([states])  # other machines need not see the files
-        for part in self.parts:
-            if part.name in states:
-                try:
-                    part.load_state_dict(states[part.name])
-                except (KeyError, TypeError) as error:
-                    raise CannotResume(
-                        f"{part.name}.json in {checkpoint} is of another version of trl_mle, with which it can be resumed "
-                        f"({type(error).__name__}: {error})"
-                    ) from error
-                except ValueError as error:
-                    raise CannotResume(str(error)) from error
+        if "rollouts" in states and "rollouts" not in self.saved and states["rollouts"]["in_flight"]:
+            raise CannotResume("the checkpoint has rollouts that were not trained on yet: resume with async_rollouts")
+        for name, item in self.saved.items():
+            if name not in states:
+                continue
+            try:
+                item.load_state_dict(states[name])
+            except (KeyError, TypeError) as error:
+                raise CannotResume(
+                    f"{name}.json in {checkpoint} is of another version of trl_mle, with which it can be resumed "
+                    f"({type(error).__name__}: {error})"
+                ) from error
+            except ValueError as error:
+                raise CannotResume(str(error)) from error
 
 
 def _in_order(value: Any) -> Any:

@@ -11,9 +11,9 @@ from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
+from trl_mle.trainer.batch import Row
 from trl_mle.trainer.engine.vllm_server import Request
 from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
-from trl_mle.trainer.judged import Row
 from trl_mle.trainer.rollouts.ledger import Rollout
 
 
