@@ -1,6 +1,7 @@
 """A generation batch: its completions, what each was asked, and the evaluations of their programs."""
 
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,19 @@ class Batch:
     def waited_s(self) -> float | None:
         """Seconds since rewards were done; `None` if no reward function logged anything."""
         return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
+
+    def replaced(self, stock: torch.Tensor, logged: deque[float], local: slice) -> torch.Tensor:
+        """The advantages that replace TRL's (`stock`), for this process's completions, and for all in TRL's log."""
+        assert self.advantages is not None
+        if stock.dim() > 1:
+            raise ValueError(
+                "a trainer with an advantage per token needs objective='reward': the others have one advantage per "
+                "completion"
+            )
+        for _ in self.advantages:
+            logged.pop()
+        logged.extend(self.advantages.tolist())
+        return self.advantages[local].to(stock)
 
     def weighted(self, advantages: torch.Tensor) -> torch.Tensor:
         """Advantages, one for each completion or token, times the duration weights."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from peft import LoraConfig
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig
 
@@ -438,3 +439,32 @@ class MLEGRPOConfig(GRPOConfig):
                 raise ValueError(f"{name}={steps} is a share of max_steps: set max_steps, or {name} to a whole number")
             steps = math.ceil(max_steps * steps)
         return {name: int(steps)} | options
+
+
+def check_arguments(
+    args: Any,
+    is_asynchronous: bool,
+    model: Any,
+    peft_config: Any = None,
+    quantization_config: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Raises an error, before a model is loaded, if these arguments of a trainer do not go together."""
+    if not isinstance(args, MLEGRPOConfig):
+        raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
+    if args.async_rollouts != is_asynchronous:
+        name = "AsyncMLEGRPOTrainer" if args.async_rollouts else "MLEGRPOTrainer"
+        raise ValueError(f"async_rollouts={args.async_rollouts} is for {name}: train with that class")
+    args.check_model(
+        dropout=peft_config.lora_dropout if isinstance(peft_config, LoraConfig) else 0.0,
+        # Models that are not quantized do not have this attribute
+        quantized=quantization_config is not None or getattr(model, "is_loaded_in_4bit", False),
+    )
+
+
+def check_dropout(args: MLEGRPOConfig, model: torch.nn.Module) -> None:
+    """Raises `ValueError` if a model has dropout with which these arguments cannot train it."""
+    dropouts = [module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+    config: Any = model.config
+    attention_dropout = getattr(config.get_text_config(), "attention_dropout", 0.0)  # not all models'
+    args.check_model(max(dropouts, default=0.0), quantized=False, attention_dropout=attention_dropout)

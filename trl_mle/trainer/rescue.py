@@ -22,6 +22,11 @@ STALE_STEPS = 8  # without a score that the run had not seen
 WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
 
 
+def trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters that are trained, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
 class Rescue(TrainerCallback):
     """
     Keeps a run alive. If the share of valid programs in three steps falls below a quarter of the best that it was in three steps, the

@@ -78,7 +78,7 @@ def test_a_checkpoint_of_the_model_alone(tiny_model, tmp_path):
     toy_trainer.make_trainer(
         tiny_model, tmp_path, toy_trainer.text_reward, max_steps=1, save_strategy="steps", save_only_model=True
     ).train()
-    with pytest.raises(ValueError, match=r"; checkpoint-1: it has only the model \(save_only_model\)$"):
+    with pytest.raises(ValueError, match=r"; checkpoint-1 is left out: it has only the model \(save_only_model\)$"):
         checkpoint_to_resume("true", tmp_path)
 
 

@@ -55,8 +55,11 @@ class SolutionPrompts:
         """Whether prompts with earlier programs may occur."""
         return bool(self.competitions) and self.args.improve_probability > 0
 
-    def check(self) -> None:
-        """Raises `ValueError` if a prompt with an earlier program cannot be made short enough (of many competitions, tries some)."""
+    def check(self, has_environment: bool = False) -> None:
+        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough (of many competitions,
+        tries some)."""
+        if has_environment and self.shows_solutions:
+            raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         for name in self.competitions.few() if self.shows_solutions else ():
             longest = -1.23456e-05  # in print
             self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, longest, step=0))
