@@ -17,7 +17,7 @@ from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer
 
 
 def test_its_programs_are_rewarded():
@@ -47,7 +47,8 @@ def test_it_trains(solution_model, tmp_path, config):
     args = MLEGRPOConfig(str(tmp_path), max_steps=2, begin_program=False, **config)
     with SubprocessExecutor() as executor:
         reward = MLEReward(["wine"], executor, show_progress=False, reuse_results=True)
-        trainer = MLEGRPOTrainer(solution_model.path, reward, args, competitions=["wine"])
+        cls = AsyncMLEGRPOTrainer if args.async_rollouts else MLEGRPOTrainer
+        trainer = cls(solution_model.path, reward, args, competitions=["wine"])
         trainer.train()
         assert executor.count >= 2  # a completion may be empty, or a repeat
     last = [entry for entry in trainer.state.log_history if "reward" in entry][-1]

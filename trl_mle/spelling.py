@@ -1,7 +1,7 @@
 """Suggestions for mistyped names."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 
@@ -13,9 +13,3 @@ def did_you_mean(name: str, known: Iterable[str], paths: Mapping[str, str] = Map
     known = list(known)
     near = [other for other in known if other.lower() == name.lower()] or difflib.get_close_matches(name, known)
     return f"did you mean {' or '.join(repr(paths.get(other, other)) for other in near)}?" if near else ""
-
-
-def no_such_choice(name: str, value: object, choices: Sequence[str]) -> str:
-    """The message about a value that an option does not take."""
-    hint = did_you_mean(str(value), choices) or f"it takes {', '.join(choices)}"
-    return f"{name} cannot be {value!r}; {hint}"

@@ -74,7 +74,7 @@ def run_script(monkeypatch):
         (["--config", "broken.yaml"], "broken.yaml"),
         (["--no_such_option", "1"], "['--no_such_option', '1']"),
         (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float value: 'fast'"),
-        (["--num_generations", "3"], "num_generations=3 must divide the 4 completions of a generation batch"),
+        (["--num_generations", "3"], "must be divisible by num_generations (3)"),
         (["--output_dir", "/proc/policy"], "/proc/policy"),
         (["--resume_from_checkpoint", "true"], "there is no complete checkpoint in policy"),
         (

@@ -25,7 +25,7 @@ from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.models import generate
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer
 
 
 COMPETITIONS = ["wine", "diabetes"]  # scored by an accuracy, and by an error
@@ -62,13 +62,13 @@ class RecordingTrainer(MLEGRPOTrainer):
                 "staleness": [example["staleness"] if self.args.async_rollouts else None for example in inputs],
                 # of all processes; None for a failure of ours
                 "rewards": [None if math.isnan(reward) else reward for reward in rewards[:, 0].tolist()],
-                "weights": [item.weight for item in self._mle_step.judged],
+                "weights": [item.weight for item in self.generation_batch.completions],
             }
         )
         return rewards
 
-    def _weighted(self, rows, step):
-        output = super()._weighted(rows, step)
+    def _scored(self, rows, batch):
+        output = super()._scored(rows, batch)
         self.turns[-1]["advantages"] = output["advantages"].tolist()
         return output
 
@@ -125,7 +125,12 @@ def make_trainer(
     executor = LocalExecutor(max_parallel=2, timeout_s=20) if real else ReplayExecutor(wait_s, patient)
     reward = MLEReward(competitions, executor, AstInstrumenter(), show_progress=False)
     args = MLEGRPOConfig(str(output_dir), **(defaults | config))
-    return cls(model, reward, args, competitions=competitions, peft_config=peft_config)
+    return for_args(cls, args)(model, reward, args, competitions=competitions, peft_config=peft_config)
+
+
+def for_args(cls, args):
+    """The class, or one that also trains asynchronously, if the arguments ask for that."""
+    return type(cls.__name__, (cls, AsyncMLEGRPOTrainer), {}) if args.async_rollouts else cls
 
 
 def vocabulary(model):
@@ -152,7 +157,7 @@ def record(trainer):
         "weights": weights,
         "rng": [torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()],
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
-        "ledger": None if trainer.rollouts is None else trainer.rollouts.ledger.state_dict(),
+        "ledger": trainer.rollouts.ledger.state_dict() if trainer.is_asynchronous else None,
         "mean_duration": trainer.weighting.state_dict(),
         "metrics": [
             {name: value for name, value in entry.items() if name.startswith("mle/async/")}

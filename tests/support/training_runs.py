@@ -8,7 +8,7 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import BestSolutions, Evaluation, ProgramLog
 from trl_mle.solutions.pool import Solution, SolutionPool
-from trl_mle.trainer.judged import Judged
+from trl_mle.trainer.batch import Completion
 from trl_mle.trainer.program_metrics import program_metrics
 
 
@@ -86,7 +86,7 @@ def make_run(
 def _metrics(rows):
     mean = fmean(evaluation.duration_s for _, _, evaluation in rows)
     completions = [
-        Judged(competition, kind, None, None, evaluation, weight=evaluation.duration_s / mean)
+        Completion(competition, kind, None, None, evaluation, weight=evaluation.duration_s / mean)
         for competition, kind, evaluation in rows
     ]
     return program_metrics(completions, higher_is_better=True, instrumented=True)

@@ -11,7 +11,7 @@ from support.replay_executor import ReplayExecutor
 from trl import GRPOConfig, GRPOTrainer
 
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer
 
 
 TEXTS = ["Write a program.", "Import pandas, then write a program!"]
@@ -111,7 +111,8 @@ def test_every_form(program_model, tmp_path, form, is_async, shares):
     place = list(FORMS).index(form) + 2 * is_async + shares
     reward = MLEReward(["wine"], ReplayExecutor(patient=True), show_progress=False) if is_async else own_reward
     options = {"objective": OBJECTIVES[place % 4], "async_rollouts": is_async, "share_prompts": shares}
-    train(program_model, tmp_path, form, reward=reward, **options)
+    cls = AsyncMLEGRPOTrainer if is_async else MLEGRPOTrainer
+    train(program_model, tmp_path, form, cls, reward, **options)
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form not in NOT_TRLS])

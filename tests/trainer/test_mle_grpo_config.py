@@ -1,12 +1,8 @@
-import ast
-import inspect
 from contextlib import nullcontext
 
 import pytest
-from trl import GRPOTrainer
 
 from trl_mle.trainer import MLEGRPOConfig
-from trl_mle.trainer.mle_grpo_config import CHOICES
 
 
 def config(**kwargs):
@@ -78,33 +74,12 @@ def config(**kwargs):
             {"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"},
             "leave scale_rewards and multi_objective_aggregation",
         ),
-        ({"loss_type": "dapoo"}, "^loss_type cannot be 'dapoo'; did you mean 'dapo' or 'sapo'\\?$"),
-        ({"scale_rewards": "batches"}, "^scale_rewards cannot be 'batches'; did you mean 'batch'\\?$"),
-        ({"vllm_mode": "x"}, "^vllm_mode cannot be 'x'; it takes colocate, server$"),
-        ({"num_iterations": 0}, "^num_iterations must be at least 1, got 0$"),
-        ({"steps_per_generation": 0}, "^steps_per_generation must be at least 1, got 0$"),
-        ({"gradient_accumulation_steps": 0}, "^gradient_accumulation_steps must be at least 1, got 0$"),
-        ({"num_generations": None}, "^num_generations must be at least 1, got None$"),
-        ({"temperature": 0.0}, r"^temperature must be above 0 and finite, got 0\.0$"),
-        ({"temperature": None}, "^temperature must be above 0 and finite, got None$"),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):
     with pytest.raises(ValueError, match=message) as error:
         config(**kwargs)
     assert "\n" not in str(error.value)
-
-
-def test_the_choices_are_those_of_trl():
-    """Those that its trainer compares with."""
-    tree = ast.parse(inspect.getsource(inspect.getmodule(GRPOTrainer)))
-    compared = {name: set() for name in CHOICES}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr in CHOICES:
-            values = ast.literal_eval(node.comparators[0])
-            compared[node.left.attr] |= {values} if isinstance(values, str) else set(values)
-    assert compared == {name: set(choices) & compared[name] for name, choices in CHOICES.items()}
-    assert all(len(set(CHOICES[name]) - values) <= 1 for name, values in compared.items())  # one may be what is left
 
 
 @pytest.mark.parametrize(
@@ -258,15 +233,9 @@ def test_strategies_that_do_not_save_between_generations():
 
 
 def test_bf16_only_where_it_works(tmp_path, monkeypatch):
-    """TRL's default, `True`, is refused without a GPU by a message that names another option."""
+    """TRL's default is `True`."""
     monkeypatch.setattr("torch.accelerator.is_available", lambda: False)
     assert MLEGRPOConfig(str(tmp_path)).bf16 is False
-    assert MLEGRPOConfig(str(tmp_path), bf16=True, use_cpu=True).bf16 is True
-    with pytest.raises(ValueError, match=r"^bf16: this machine has no GPU that torch can use: set use_cpu to true"):
-        MLEGRPOConfig(str(tmp_path), bf16=True)
-    monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
-    with pytest.raises(ValueError, match=r"^bf16: this GPU has no bf16: set bf16 to false$"):
-        MLEGRPOConfig(str(tmp_path), bf16=True)
 
 
 @pytest.mark.parametrize(

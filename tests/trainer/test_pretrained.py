@@ -5,6 +5,7 @@ import pytest
 import torch
 from datasets import Dataset
 from peft import LoraConfig
+from support import pool_runs
 from support.on_cpu import ON_CPU
 from support.pool_runs import RecordingTrainer
 from support.replay_executor import ReplayExecutor
@@ -33,7 +34,8 @@ def make_trainer(model, output_dir, executor, peft_config=None, dataset=None, **
     )
     # The second reward makes a difference between programs that all fail
     given = {"competitions": ["wine"]} if dataset is None else {"train_dataset": dataset}
-    return RecordingTrainer(str(model), [reward, text_reward], args, peft_config=peft_config, **given)
+    cls = pool_runs.for_args(RecordingTrainer, args)
+    return cls(str(model), [reward, text_reward], args, peft_config=peft_config, **given)
 
 
 def trained(trainer):

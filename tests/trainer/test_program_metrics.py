@@ -5,13 +5,13 @@ import pytest
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
 from trl_mle.solutions import syntax_tree_id
+from trl_mle.trainer.batch import Completion
 from trl_mle.trainer.gradient.weighting import weight_metrics
-from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.program_metrics import batch_metrics, program_metrics
 
 
 def judged(evaluation=None, weight=None, kind="scratch", parent=None):
-    return Judged(None, kind, parent, None, evaluation or Evaluation(None, outcome=None), weight)
+    return Completion(None, kind, parent, None, evaluation or Evaluation(None, outcome=None), weight)
 
 
 BATCH = [

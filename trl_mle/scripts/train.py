@@ -18,7 +18,7 @@ from trl_mle.launching import MLEScriptArguments
 from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
+from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
 
@@ -140,7 +140,8 @@ def make_trainer(
     if training_args.async_rollouts:  # new programs queue behind the rollouts in flight
         most += training_args.max_in_flight  # type: ignore[operator]  # set by now
     launching.extend_ddp_timeout(training_args, reward.longest_s(most))
-    return MLEGRPOTrainer(
+    trainer_class = AsyncMLEGRPOTrainer if training_args.async_rollouts else MLEGRPOTrainer
+    return trainer_class(
         model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked before
         reward_funcs=[reward, *further_rewards],
         args=training_args,

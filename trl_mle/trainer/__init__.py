@@ -4,11 +4,11 @@ import importlib.metadata
 
 
 try:
+    from trl_mle.trainer.async_mle_grpo_trainer import AsyncMLEGRPOTrainer
     from trl_mle.trainer.gradient.duration import duration_weights
     from trl_mle.trainer.gradient.duration_weighted import DurationWeighted
     from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
     from trl_mle.trainer.mle_grpo_trainer import MLEGRPOTrainer
-    from trl_mle.trainer.part import Part
     from trl_mle.trainer.progress_callback import MLEProgressCallback
 except ImportError as error:  # what is imported from TRL's inside moves without notice
     if (error.name or "").partition(".")[0] != "trl":
@@ -18,4 +18,11 @@ except ImportError as error:  # what is imported from TRL's inside moves without
     ) from error
 
 
-__all__ = ["DurationWeighted", "MLEGRPOConfig", "MLEGRPOTrainer", "MLEProgressCallback", "Part", "duration_weights"]
+__all__ = [
+    "AsyncMLEGRPOTrainer",
+    "DurationWeighted",
+    "MLEGRPOConfig",
+    "MLEGRPOTrainer",
+    "MLEProgressCallback",
+    "duration_weights",
+]

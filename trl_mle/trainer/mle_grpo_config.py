@@ -1,31 +1,19 @@
 import math
-import os
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from peft import LoraConfig
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig
 
-from trl_mle.spelling import no_such_choice
 from trl_mle.trainer.gradient.objectives import OBJECTIVES
 
 
 # TRL uses the former; older versions of transformers, too, need the latter
 OLD_NAMES = r"`(is_gradient_checkpointing|gradient_checkpointing\w*|past_key_values)` is deprecated"
 warnings.filterwarnings("ignore", OLD_NAMES, FutureWarning)
-
-
-# Of TRL's options that it looks at only when the first programs have run
-CHOICES = {
-    "loss_type": ("grpo", "dr_grpo", "dapo", "bnpo", "cispo", "sapo", "luspo", "vespo"),
-    "scale_rewards": ("group", "batch", "none"),
-    "importance_sampling_level": ("token", "sequence"),
-    "multi_objective_aggregation": ("sum_then_normalize", "normalize_then_sum"),
-    "vllm_mode": ("colocate", "server"),
-    "vllm_importance_sampling_mode": ("token_truncate", "token_mask", "sequence_truncate", "sequence_mask"),
-}
 
 
 @dataclass
@@ -191,23 +179,11 @@ class MLEGRPOConfig(GRPOConfig):
     )
 
     def __post_init__(self) -> None:
-        self._check_groups()
         if isinstance(self.scale_rewards, str):  # of a command line
             self.scale_rewards = {"true": "group", "false": "none"}.get(self.scale_rewards.lower(), self.scale_rewards)
-        can_bf16 = not self.use_cpu and is_torch_bf16_gpu_available()
-        if self.bf16 is None and not can_bf16:
+        if self.bf16 is None and (self.use_cpu or not is_torch_bf16_gpu_available()):
             self.bf16 = False  # TRL's default needs a GPU
-        if self.bf16 and not self.use_cpu and not can_bf16:
-            what = "GPU has no bf16: set bf16 to false"
-            if not torch.accelerator.is_available():
-                what = "machine has no GPU that torch can use: set use_cpu to true and bf16 to false"
-            raise ValueError(f"bf16: this {what}")
         super().__post_init__()
-        for name, choices in CHOICES.items():
-            if (value := getattr(self, name)) not in choices:
-                raise ValueError(no_such_choice(name, value, choices))
-        if self.temperature is None or not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature must be above 0 and finite, got {self.temperature}")
         if self.max_prompt_length is not None and self.max_prompt_length < 1:
             raise ValueError(f"max_prompt_length must be at least 1 or None, got {self.max_prompt_length}")
         if not 0 <= self.improve_probability <= 1:
@@ -216,6 +192,14 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"pool_size must be at least 1, got {self.pool_size}")
         self._check_sampling()
         self._check_objective()
+        self._check_duration_weighting()
+        self._check_async_rollouts()
+        self._check_engine()
+        if not self.max_steps:  # the Trainer takes one step all the same, and overwrites the model
+            raise ValueError("max_steps must be at least 1, or -1 for num_train_epochs, got 0")
+        self.check_checkpoints(self.max_steps)
+
+    def _check_duration_weighting(self) -> None:
         if self.duration_weighting is None:
             self.duration_weighting = "linear" if self.objective == "reward" else "none"
         if self.duration_weighting not in ("linear", "none"):
@@ -230,9 +214,9 @@ class MLEGRPOConfig(GRPOConfig):
                 "duration_weight_low and duration_weight_high bound weights, and duration_weighting='none', the default of "
                 "objectives other than 'reward', has none: set it to 'linear', or leave them out"
             )
-        self._check_async_rollouts()
-        if self.vllm_request_timeout_s <= 0:
-            raise ValueError(f"vllm_request_timeout_s must be more than 0, got {self.vllm_request_timeout_s}")
+
+    def _check_engine(self) -> None:
+        """Refuses what would lose updates, or what prompts cannot be shared with."""
         if self.use_transformers_continuous_batching and (self.bf16 or self.fp16):
             raise ValueError(
                 "use_transformers_continuous_batching (or use_transformers_paged) casts the trained weights to 16 bits, where "
@@ -247,9 +231,6 @@ class MLEGRPOConfig(GRPOConfig):
                 "enable_jit_checkpoint saves between two generations, where a run cannot be resumed exactly: leave it out, and "
                 "lower save_steps"
             )
-        if not self.max_steps:  # the Trainer takes one step all the same, and overwrites the model
-            raise ValueError("max_steps must be at least 1, or -1 for num_train_epochs, got 0")
-        self.check_checkpoints(self.max_steps)
 
     def _check_sampling(self) -> None:
         """Refuses settings with which vLLM's log-probabilities are not those of training, and ratios far from 1."""
@@ -291,29 +272,6 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(
                 f"objective={self.objective!r} scales each part over its group: leave scale_rewards and "
                 "multi_objective_aggregation at their defaults"
-            )
-
-    def _check_groups(self) -> None:
-        """Refuses what TRL would refuse in terms of `generation_batch_size`, which few recipes set, or divide by."""
-        for name in (
-            "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation", "num_iterations",
-            "num_generations", "generation_batch_size",
-        ):  # fmt: skip
-            value, may_be_unset = getattr(self, name), name in ("steps_per_generation", "generation_batch_size")
-            if value is None and may_be_unset:
-                continue
-            if value is None or value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if self.generation_batch_size is not None:
-            return
-        processes = int(os.environ.get("WORLD_SIZE", "1"))
-        name = "gradient_accumulation_steps" if self.steps_per_generation is None else "steps_per_generation"
-        factors = self.per_device_train_batch_size, getattr(self, name), processes
-        if self.num_generations and math.prod(factors) % self.num_generations:
-            raise ValueError(
-                f"num_generations={self.num_generations} must divide the {math.prod(factors)} completions of a generation batch: "
-                f"per_device_train_batch_size={factors[0]}, {name}={factors[1]}, and {processes} "
-                f"{'process' if processes == 1 else 'processes'}"
             )
 
     def _check_async_rollouts(self) -> None:
@@ -438,3 +396,32 @@ class MLEGRPOConfig(GRPOConfig):
                 raise ValueError(f"{name}={steps} is a share of max_steps: set max_steps, or {name} to a whole number")
             steps = math.ceil(max_steps * steps)
         return {name: int(steps)} | options
+
+
+def check_arguments(
+    args: Any,
+    is_asynchronous: bool,
+    model: Any,
+    peft_config: Any = None,
+    quantization_config: Any = None,
+    **kwargs: Any,
+) -> None:
+    """Raises an error, before a model is loaded, if these arguments of a trainer do not go together."""
+    if not isinstance(args, MLEGRPOConfig):
+        raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
+    if args.async_rollouts != is_asynchronous:
+        name = "AsyncMLEGRPOTrainer" if args.async_rollouts else "MLEGRPOTrainer"
+        raise ValueError(f"async_rollouts={args.async_rollouts} is for {name}: train with that class")
+    args.check_model(
+        dropout=peft_config.lora_dropout if isinstance(peft_config, LoraConfig) else 0.0,
+        # Models that are not quantized do not have this attribute
+        quantized=quantization_config is not None or getattr(model, "is_loaded_in_4bit", False),
+    )
+
+
+def check_dropout(args: MLEGRPOConfig, model: torch.nn.Module) -> None:
+    """Raises `ValueError` if a model has dropout with which these arguments cannot train it."""
+    dropouts = [module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)]
+    config: Any = model.config
+    attention_dropout = getattr(config.get_text_config(), "attention_dropout", 0.0)  # not all models'
+    args.check_model(max(dropouts, default=0.0), quantized=False, attention_dropout=attention_dropout)

@@ -1,77 +1,48 @@
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
-from peft import LoraConfig
+from transformers import PreTrainedModel
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
 from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
+from trl_mle.models import without_defaults
+from trl_mle.prompts import without_opening
 from trl_mle.rewards import find_reward
-from trl_mle.trainer.asking.dataset import few_rows, scratch_dataset
-from trl_mle.trainer.asking.solution_prompts import NO_IMPROVING, SolutionPrompts
-from trl_mle.trainer.engine.checkpoint import CheckpointTrainer
-from trl_mle.trainer.engine.hooks import check_hooks
-from trl_mle.trainer.engine.limits import LimitsTrainer, find_limits
-from trl_mle.trainer.engine.plain_text import LongPrompt, PlainTextTrainer
-from trl_mle.trainer.engine.prompt_sharing import SharedPromptsTrainer
-from trl_mle.trainer.engine.pushes import HubTrainer
-from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
+from trl_mle.trainer.asking.dataset import check_prompts, naming, scratch_dataset
+from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
+from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row, waiting_metrics
+from trl_mle.trainer.engine import checkpoint, plain_text, prompt_sharing, pushes, vllm
+from trl_mle.trainer.engine.limits import find_limits, kept_limits
+from trl_mle.trainer.engine.vllm_server import VLLMServerError
 from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
-from trl_mle.trainer.judged import SCRATCH, Row, competition_of, judge
-from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part, check_names, checked
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig, check_arguments, check_dropout
 from trl_mle.trainer.program_metrics import batch_metrics
-from trl_mle.trainer.rescue import Rescue
-from trl_mle.trainer.rollouts.in_flight import NoRollouts, RolloutsInFlight, make_rollouts
-from trl_mle.trainer.rollouts.sampler import generated
-from trl_mle.trainer.step import Step, waiting_metrics
+from trl_mle.trainer.rescue import Rescue, trainable
 
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-
-LONGEST = 1000  # prompts of a dataset that are checked at the start, in a second or two
-
-
-class MLEGRPOTrainer(
-    CheckpointTrainer,
-    HubTrainer,
-    LimitsTrainer,
-    PlainTextTrainer,
-    SharedPromptsTrainer,
-    VLLMTrainer,
-):
+class MLEGRPOTrainer(GRPOTrainer):
     """
     Trainer for Group Relative Policy Optimization on programs: the duration-aware gradient updates of
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
 
     A completion's advantage is multiplied by the [`~trl_mle.trainer.duration_weights`] of its program's duration Δt.
     Any reward function can report durations with TRL's `log_extra("duration_s", [...])`, one value per completion,
-    `None` if unknown. Evaluation and the KL term are never weighted.
-
-    With probability `args.improve_probability`, a group of completions improves an earlier solution from a
-    [`~trl_mle.solutions.pool.SolutionPool`], which is the same on all processes and part of each checkpoint. Evaluation is
-    from scratch.
-
-    Further differences from [`~trl.GRPOTrainer`] (see also [`~trl_mle.trainer.engine.pushes.HubTrainer`] for pushes and the
-    model card, and [`~trl_mle.trainer.engine.vllm_trainer.VLLMTrainer`] for sampling with vLLM):
-
-    - A completion whose outcome is `"infrastructure"` (our failure, not the program's) is left out, whatever the reward
-      functions return for it.
-    - The completions table has the columns `duration_weight`, `weighted_advantage`, `prompt_kind` and `parent_id`, and
-      `mle/...` metrics summarise the programs.
-    - With `args.async_rollouts` a step trains on the groups that finished first, whenever they were sampled.
+    `None` if unknown. Evaluation and the KL term are never weighted. With probability `args.improve_probability`, a group
+    of completions improves an earlier solution. A completion that our infrastructure failed is left out, whatever the
+    reward functions return for it. [`AsyncMLEGRPOTrainer`] trains while programs run.
 
     Example:
 
@@ -90,10 +61,8 @@ class MLEGRPOTrainer(
     ```
 
     Args:
-        model (`str` or [`~transformers.PreTrainedModel`] or [`~peft.PeftModel`]):
-            Model to be trained, as for [`~trl.GRPOTrainer`].
-        reward_funcs (`RewardFunc | list[RewardFunc]`, *optional*):
-            Reward functions, as for [`~trl.GRPOTrainer`].
+        model, reward_funcs, eval_dataset, **kwargs:
+            See [`~trl.GRPOTrainer`].
         args ([`MLEGRPOConfig`], *optional*):
             Configuration for this trainer. If `None`, a default configuration is used.
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`], *optional*):
@@ -105,18 +74,20 @@ class MLEGRPOTrainer(
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits of a program to state in prompts. Only without an [`~trl_mle.rewards.MLEReward`], whose executor
             otherwise defines them.
-        **kwargs:
-            Further arguments of [`~trl.GRPOTrainer`].
-
-    Attributes:
-        parts (`tuple[Part, ...]`):
-            What acts in each step, in this order. Add parts of your own before training begins, see
-            [`~trl_mle.trainer.part.Part`].
     """
+
+    _tag_names = ["trl", "grpo", "trl_mle"]  # noqa: RUF012 (TRL's class attributes)
+    _name = "MLE-GRPO"
+    _paper = pushes.PAPER
+    is_asynchronous = False
+
+    args: MLEGRPOConfig
+    model: PreTrainedModel
+    hub_model_id: Any  # a `str`, when there is a repository
 
     def __init__(
         self,
-        model: "str | PreTrainedModel",
+        model: str | PreTrainedModel,
         reward_funcs: Any = None,
         args: MLEGRPOConfig | None = None,
         train_dataset: Dataset | IterableDataset | None = None,
@@ -126,206 +97,138 @@ class MLEGRPOTrainer(
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
-        check_hooks(type(self))
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
-        if not isinstance(args, MLEGRPOConfig):
-            raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
-        adapter, quantization = kwargs.get("peft_config"), kwargs.get("quantization_config")
-        args.check_model(
-            dropout=adapter.lora_dropout if isinstance(adapter, LoraConfig) else 0.0,
-            # Models that are not quantized do not have this attribute
-            quantized=quantization is not None or getattr(model, "is_loaded_in_4bit", False),
-        )
+        check_arguments(args, self.is_asynchronous, model, **kwargs)
         self.competitions = TaskSet.of(competitions)
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
         self.makes_dataset = train_dataset is None and bool(self.competitions)
         if self.makes_dataset:
             train_dataset = scratch_dataset(self.competitions, self.limits, args)
-        self._mle_step: Step | None = None  # while a batch is generated and scored (TRL has a `_step`, which counts)
-
+        self.generation_batch = Batch()  # the latest
         # By name, because the __init__ of another subclass of GRPOTrainer may be next
         super().__init__(
             model, reward_funcs, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **kwargs
         )
         self.shuffle_dataset = self.shuffle_dataset and not self.makes_dataset  # ours is in its order
-
-        dropouts = [module.p for module in self.model.modules() if isinstance(module, torch.nn.Dropout)]
-        attention_dropout = getattr(self.model.config.get_text_config(), "attention_dropout", 0.0)  # not all models'
-        args.check_model(max(dropouts, default=0.0), quantized=False, attention_dropout=attention_dropout)
-
+        self.vllm_server = vllm.set_up(self, args.vllm_request_timeout_s)
+        if self.vllm_server is not None:
+            self.vllm_generation = self.vllm_server  # type: ignore[assignment]
+        if args.share_prompts:
+            prompt_sharing.check_sharing(self)
+        plain_text.keep_template_arguments(self)
+        check_dropout(args, self.model)
         self.comparison = Comparison(args, self.reward_funcs, self.reward_weights)
-        # Where programs run ahead of the step that they are trained in
-        self.rollouts = make_rollouts(self, self.reward)
         self.weighting = Weighting(args)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
         spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
-        self.rescue = Rescue(None if spread else self._trainable, args.stop_when_stale)
+        self.rescue = Rescue(None if spread else partial(trainable, self.model), args.stop_when_stale)
         self.add_callback(self.rescue)
-        self.parts: tuple[Part, ...] = (
-            self.solution_prompts,
-            self.rollouts or NoRollouts(),
-            self.weighting,
-            self.comparison,
-            self.rescue,
-        )
+        # What has a state in checkpoints, by the names of its files there
+        self.saved: dict[str, checkpoint.Saved] = {"solution_pool": self.solution_prompts, "weighting": self.weighting}
+        self.saved["rescue"] = self.rescue
+        check_prompts(self, train_dataset, eval_dataset)
+        self.solution_prompts.check(has_environment=self.environment_factories is not None)
 
-        if self.makes_dataset:
-            few = few_rows(self.competitions, self.limits, args)
-            with self._blaming(few):
-                self._tokenize_prompts([row["prompt"] for row in few])
-        else:
-            self._check_dataset(train_dataset)
-            groups = args.completions_per_batch // args.group_size
-            if isinstance(train_dataset, Dataset) and len(train_dataset) < groups:  # TRL drops what is no whole batch
-                raise ValueError(
-                    f"train_dataset has fewer rows ({len(train_dataset)}) than a generation batch has groups ({groups}): repeat "
-                    "its rows, or raise num_generations"
-                )
-        for dataset in eval_dataset.values() if isinstance(eval_dataset, dict) else [eval_dataset]:
-            self._check_dataset(dataset)
-        if self.environment_factories is not None and self.solution_prompts.shows_solutions:
-            raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
-        self.solution_prompts.check()
-
-    def _trainable(self) -> dict[str, torch.Tensor]:
-        return {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
-
-    def _check_dataset(self, dataset: Any) -> None:
-        """Refuses unknown competitions, and prompts that are too long, now, not hours later; those of an environment or a
-        stream when they arrive."""
-        if self.environment_factories is not None or not isinstance(dataset, Dataset) or not len(dataset):
-            return
-        stored = dataset.with_format(None)
-        has_ids = "competition" in stored.column_names
-        # A transform may add ids when a row is read, and a subclass may take them from another column
-        is_stored = has_ids or dataset.format["type"] != "custom"
-        if self.reward is not None and is_stored and not self.reward.overrides("evaluations", "items"):
-            self.reward.check_known(stored["competition"] if has_ids else None)
-        if "prompt" in stored.column_names:
-            found = {repr(prompt): prompt for prompt in stored["prompt"]}
-            prompts = [found[text] for text in sorted(found, key=len)[-LONGEST:]]
-        else:  # made when a row is read, which loads its competition
-            prompts = dataset[[i * len(dataset) // FEW for i in range(min(FEW, len(dataset)))]]["prompt"]
-        self._tokenize_prompts(prompts)
-
-    def state_limits(self, limits: Limits) -> None:
-        self.limits = self.solution_prompts.limits = limits
-        if self.makes_dataset:
-            self.train_dataset = scratch_dataset(self.competitions, limits, self.args)
-
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        check_names(self.parts)  # here, because users add parts to a trainer
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        folder = Path(self.args.output_dir or "")
+        if (resumed := checkpoint.resumed_from(resume_from_checkpoint, folder)) is not None:
+            checkpoint.check_adapter(self.model, resumed)
+        limits = kept_limits(self.limits, folder, resumed)
+        if limits != self.limits:
+            self.limits = self.solution_prompts.limits = limits
+            if self.makes_dataset:
+                self.train_dataset = scratch_dataset(self.competitions, limits, self.args)
         try:
-            return super().train(*args, **kwargs)
-        finally:
-            if self.rollouts is not None:
-                self.rollouts.stop()
+            return super().train(resume_from_checkpoint, *args, **kwargs)
+        except VLLMServerError:  # all processes are here
+            if vllm.is_between_generations(self):
+                self._save_checkpoint(self.model, None)
+            raise
+
+    def end_training(self) -> None:
+        """Call this last: finishes trackers, shuts down a colocated vLLM, and destroys the process group."""
+        vllm.shut_down(self)
+        self.accelerator.end_training()
+
+    # A batch, in the order in which TRL calls the hooks
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        with self._blaming(inputs):
-            return self._batch(inputs)
+        with naming(self.competitions, inputs):
+            if self.model.training:
+                return self._training_batch(inputs)
+            return self._scored([row | SCRATCH for row in inputs], Batch())  # evaluation is from scratch
 
-    @contextmanager
-    def _blaming(self, rows: list[Row]) -> Iterator[None]:
-        """Names the competition of a prompt that is too long."""
-        try:
-            yield
-        except LongPrompt as error:
-            name = next(
-                (competition_of(row, self.competitions) for row in rows if row.get("prompt") == error.prompt), None
-            )
-            if name not in self.competitions or name is None:
-                raise
-            with self.competitions.blaming(name):
-                raise
-
-    def _batch(self, inputs: list[Row]) -> dict[str, Any]:
-        if not self.model.training:  # evaluation is from scratch
-            return self._weighted([example | SCRATCH for example in inputs], Step())
-        if self.rollouts is not None:
-            return self._train_on_finished_rollouts(self.rollouts, inputs)
-        return self._weighted(self._choose(inputs), Step())
-
-    def _train_on_finished_rollouts(self, rollouts: RolloutsInFlight, inputs: list[Row]) -> dict[str, Any]:
-        """Samples as many rollouts as may be in flight, and trains on those that finished first."""
-        count, local = self.args.completions_per_batch, self._local(len(inputs))
-        rollouts.fill(count, lambda: self._choose(inputs))
-        taken = rollouts.take(count)
-        step = Step(replayed=taken[local])
-        output = self._weighted(rollouts.rows(taken[local]), step)
-        stored = step.take_stored_logps(output["completion_ids"].shape[1])
-        if stored is not None:  # TRL did not compute them, because it considers the rollouts fresh
-            output["old_per_token_logps"] = stored.to(self.accelerator.device)
-        return output
+    def _training_batch(self, inputs: list[Row]) -> dict[str, Any]:
+        return self._scored(self._choose(inputs), Batch())
 
     def _choose(self, inputs: list[Row]) -> list[Row]:
-        """The rows of a new batch: those of the dataset, as the parts change them."""
-        rows = [row | SCRATCH for row in inputs]
-        for part in self.parts:
-            rows = part.choose(rows, self._local(len(rows)).start)
-        return rows
+        """The rows of a new batch: those of the dataset, or with prompts that improve a solution."""
+        return self.solution_prompts.choose([row | SCRATCH for row in inputs], self._local(len(inputs)).start)
 
-    def _weighted(self, rows: list[Row], step: Step) -> dict[str, Any]:
+    def _scored(self, rows: list[Row], batch: Batch) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
-        self._mle_step = step
-        try:
-            output = super()._generate_and_score_completions(rows)
-        finally:
-            self._mle_step = None
+        self.generation_batch = batch
+        output = super()._generate_and_score_completions(rows)
         logs: Any = self._logs
-        if step.advantages is not None:
-            output["advantages"] = step.own_advantages(self._local(len(rows)), output["advantages"])
-            # Removes TRL's log entries, which assume its own advantages
-            for _ in step.advantages:
-                logs["advantages"].pop()
-            logs["advantages"].extend(step.advantages.tolist())
-            self._metrics["train"].pop("frac_reward_zero_std", None)
+        if batch.advantages is not None:
+            output["advantages"] = batch.replaced(output["advantages"], logs["advantages"], self._local(len(rows)))
+            self._metrics["train"].pop("frac_reward_zero_std", None)  # of TRL's advantages
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
-        plain, output["advantages"] = output["advantages"], step.weigh(output["advantages"])
-        of_all = gather_object(step.paid(plain, output["advantages"], output["completion_mask"]))
+        plain, output["advantages"] = output["advantages"], batch.weighted(output["advantages"])
+        of_all = gather_object(batch.paid(plain, output["advantages"], output["completion_mask"]))
         if self.model.training:
             self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
         # TRL has already flushed its extra columns; add this one to the same place, once per batch
         logs["extra"]["weighted_advantage"].extend(weighted for _, weighted, *_ in of_all)
         return output
 
-    def _generate(self, prompts: list) -> tuple:
-        if self._mle_step is not None and self._mle_step.replayed is not None:
-            return generated(self._mle_step.replayed)
-        return super()._generate(prompts)
+    def _tokenize_prompts(self, prompts: list) -> tuple:
+        prompt_ids, *others = self._tokens(prompts)
+        plain_text.check_length(prompts, prompt_ids, self.args.max_prompt_length)
+        return prompt_ids, *others
 
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> tuple:
-        # TRL asks for log-probabilities because it considers the samples fresh: return those of the policy that
-        # sampled
-        if self._mle_step is not None and self.args.trl_asks_for_old_logps:
-            stored = self._mle_step.take_stored_logps(logits_to_keep)
-            if stored is not None:
-                return stored.to(self.accelerator.device), None, None
-        inputs = input_ids, attention_mask, logits_to_keep
-        return super()._get_per_token_logps_and_entropies(model, *inputs, *args, **kwargs)
+    def count_tokens(self, prompt: list[dict[str, str]]) -> int:
+        """Number of tokens of a prompt of any length."""
+        return len(self._tokens([prompt])[0][0])
+
+    def _tokens(self, prompts: list) -> tuple:
+        begun = plain_text.tokens_of_begun(self, prompts)
+        return begun or super()._tokenize_prompts(plain_text.plain(self, prompts))
+
+    def _generate(self, prompts: list) -> tuple:
+        generated = super()._generate(prompts)
+        plain_text.begin_answers(self, prompts, generated)
+        return generated
+
+    def _generate_single_turn(self, *args: Any, **kwargs: Any) -> tuple:
+        with without_defaults(self.model), prompt_sharing.sampling(self):
+            return super()._generate_single_turn(*args, **kwargs)
+
+    def _get_per_token_logps_and_entropies(self, model: Any, *inputs: Any, **kwargs: Any) -> tuple:
+        if self.args.share_prompts:
+            model = prompt_sharing.training(self, model, *inputs[:3])
+        return super()._get_per_token_logps_and_entropies(model, *inputs, **kwargs)
+
+    def _evaluated(self, inputs: list[Row], completions: list) -> list[Row]:
+        """The rows with the evaluations of their completions, which an [`~trl_mle.rewards.MLEReward`] reads."""
+        if self.reward is None:
+            return inputs
+        columns = {name: [row[name] for row in inputs] for name in inputs[0] if name != "prompt"}
+        with profiling_context(self, "evaluate"):
+            evaluations = self.reward.evaluations(completions, **columns, environments=self.environments)
+        return [row | {"evaluation": item} for row, item in zip(inputs, evaluations, strict=True)]
 
     def _calculate_rewards(
         self, inputs: list[Row], prompts: list, completions: list, completion_ids_list: list
     ) -> torch.Tensor:
-        step, mode = self._mle_step, "train" if self.model.training else "eval"
-        assert step is not None
-        if self.reward is not None and step.replayed is None:
-            columns = {name: [row[name] for row in inputs] for name in inputs[0] if name != "prompt"}
-            with profiling_context(self, "evaluate"):
-                evaluations = self.reward.evaluations(completions, **columns, environments=self.environments)
-            inputs = [row | {"evaluation": item} for row, item in zip(inputs, evaluations, strict=True)]
-        rewards_per_func = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+        mode = "train" if self.model.training else "eval"
+        inputs = self._evaluated(inputs, completions)
+        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the latter
+        whole = [without_opening(prompt) for prompt in prompts]
+        rewards_per_func = super()._calculate_rewards(inputs, whole, completions, completion_ids_list)
         if self.reward is not None:
             evaluations = [row["evaluation"] for row in inputs]
             instrumented = self.reward.instrumenter is not None
@@ -333,42 +236,40 @@ class MLEGRPOTrainer(
             instrumented = "milestones" in self._pending_extra_logs
             evaluations = evaluations_from(self._pending_extra_logs, len(prompts), self.args.objective)
             self._pending_extra_logs.pop("program", None)  # the table has the completion
-        everyone = gather_object(judge(inputs, evaluations, self.competitions))
-        # The slowest process is done now. (TRL's own gather has also run, but on a GPU it returns before it is
-        # complete.)
-        self._log_metrics(mode, waiting_metrics(gather_object([step.waited_s()])))
+        pairs = zip(inputs, evaluations, strict=True)
+        everyone = gather_object([Completion.of(row, item, self.competitions) for row, item in pairs])
+        # The slowest process is done now (TRL's own gather, which has also run, returns earlier on a GPU)
+        self._log_metrics(mode, waiting_metrics(gather_object([self.generation_batch.waited_s()])))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         failed = torch.tensor([item.evaluation.infrastructure_failed for item in everyone])
         rewards_per_func[failed.to(rewards_per_func.device)] = torch.nan
 
-        weights = torch.ones(len(everyone))
-        for part in self.parts if mode == "train" else ():
-            factors = checked(part, "weights", part.weights(everyone), len(everyone))
-            weights = weights if factors is None else weights * factors
+        weights = self.weighting.weights(everyone) if mode == "train" else torch.ones(len(everyone))
         everyone = [replace(item, weight=weight) for item, weight in zip(everyone, weights.tolist(), strict=True)]
-        local = self._local(len(prompts))
-        step.judged = everyone[local]
-        self._log_completion_extra("duration_weight", weights[local].tolist())
-        asynchronous = ("rollout_id", "staleness") if self.args.async_rollouts else ()
-        ideas = ("idea",) if self.args.ideas != "none" else ()
-        for name in ("prompt_kind", "parent_id", *ideas, *asynchronous):
+        self.generation_batch.completions = everyone[self._local(len(prompts))]
+        self._log_completion_extra("duration_weight", [item.weight for item in self.generation_batch.completions])
+        for name in ("prompt_kind", "parent_id", *(["idea"] if self.args.ideas != "none" else [])):
             self._log_completion_extra(name, [row.get(name) for row in inputs])
-        by_kind = self.solution_prompts.shows_solutions
-        self._log_metrics(mode, batch_metrics(everyone, self.competitions, by_kind, instrumented))
-        for part in self.parts if mode == "train" else ():
-            advantages = part.advantages(everyone, rewards_per_func)
-            advantages = checked(part, "advantages", advantages, len(everyone))
-            step.advantages = step.advantages if advantages is None else advantages
-            part.observe(everyone, self.state.global_step + 1)  # the step counter rises at the end of a step
-            self._log_metrics(mode, part.metrics())
+        self._log_metrics(
+            mode, batch_metrics(everyone, self.competitions, self.solution_prompts.shows_solutions, instrumented)
+        )
+        if mode == "train":
+            self._learn(everyone, rewards_per_func)
         return rewards_per_func
+
+    def _learn(self, completions: list[Completion], rewards: torch.Tensor) -> None:
+        """Computes the advantages of the completions of all processes, and keeps what later batches need of them."""
+        self.generation_batch.advantages = self.comparison.advantages(completions, rewards)
+        for observer in (self.solution_prompts, self.rescue):
+            observer.observe(completions, self.state.global_step + 1)  # the counter rises at the end of a step
+        for item in (self.solution_prompts, self.comparison, self.rescue):
+            self._log_metrics("train", item.metrics())
 
     def _log_completion_extra(self, column: str, values: list) -> None:
         super()._log_completion_extra(column, values)
-        if self._mle_step is not None:
-            # Reward functions log when they are done; the last one counts
-            self._mle_step.rewarded_at = time.monotonic()
+        # Reward functions log when they are done; the last one counts
+        self.generation_batch.rewarded_at = time.monotonic()
 
     def _log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
@@ -377,3 +278,53 @@ class MLEGRPOTrainer(
     def _local(self, count: int) -> slice:
         """The slice of this process's rows in the rows of all processes."""
         return slice(self.accelerator.process_index * count, (self.accelerator.process_index + 1) * count)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if self.log_completions:
+            plain_text.make_logs_plain(self._logs)
+        super().log(logs, start_time)
+
+    # Checkpoints and the Hub
+
+    def _get_train_sampler(self, *args: Any, **kwargs: Any) -> checkpoint.EpochSampler:
+        # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
+        return checkpoint.EpochSampler(super()._get_train_sampler(*args, **kwargs), lambda: int(self.state.epoch or 0))
+
+    def set_initial_training_values(self, *args: Any, **kwargs: Any) -> tuple:
+        _, steps_per_epoch, *_, max_steps = values = super().set_initial_training_values(*args, **kwargs)
+        checkpoint.check_steps(self.args, max_steps, steps_per_epoch)
+        return values
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+        if self.args.should_save:
+            checkpoint.begin(folder, self.saved)
+        super()._save_checkpoint(model, trial)
+        self.accelerator.wait_for_everyone()  # with `save_only_model`, others may still write their shards
+        if self.args.should_save:
+            checkpoint.list_files(folder)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        super()._save_rng_state(output_dir)
+        if self.args.should_save:
+            checkpoint.save_states(self.saved, Path(output_dir))
+            self.rescue.save_weights(Path(output_dir))
+        # The Trainer writes trainer_state.json next, as the last file: a checkpoint that has it is whole
+        self.accelerator.wait_for_everyone()
+
+    def _load_optimizer_and_scheduler(self, checkpoint_dir: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint_dir)
+        if checkpoint_dir is not None:
+            self.rescue.load_weights(Path(checkpoint_dir))
+            checkpoint.load_states(self.saved, Path(checkpoint_dir))
+
+    def init_hf_repo(self, token: str | None = None, *args: Any, **kwargs: Any) -> None:
+        super().init_hf_repo(token, *args, **kwargs)  # newer versions of transformers pass more
+        if self.is_world_process_zero():
+            pushes.prepare_repo(self.args, self.hub_model_id, token)
+
+    def create_model_card(self, model_name: str | None = None, *args: Any, **kw: Any) -> None:  # type: ignore[override]
+        """See [`~trl.GRPOTrainer`]; what the model is for and its results are ours, all else is TRL's."""
+        super().create_model_card(model_name, *args, **kw)
+        if self.is_world_process_zero():
+            pushes.complete_card(self, model_name)

@@ -10,7 +10,7 @@ from trl_mle.execution import Outcome
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation
 from trl_mle.rewards.evaluation import NO_CODE
-from trl_mle.trainer.judged import Judged
+from trl_mle.trainer.batch import Completion
 
 
 # Every outcome has a rate in every step, even if it is 0: curves with gaps cannot be averaged
@@ -18,13 +18,13 @@ OUTCOMES = (*map(str, Outcome), NO_CODE)
 
 
 def batch_metrics(
-    completions: Sequence[Judged], competitions: Mapping[str, Competition], by_kind: bool, instrumented: bool
+    completions: Sequence[Completion], competitions: Mapping[str, Competition], by_kind: bool, instrumented: bool
 ) -> dict[str, float]:
     """
     Computes all metrics of a batch.
 
     Args:
-        completions (`Sequence[Judged]`):
+        completions (`Sequence[Completion]`):
             The completions of *all* processes, because quantiles and maxima cannot be averaged afterwards.
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
@@ -74,7 +74,7 @@ def batch_metrics(
 
 
 def _chance(
-    completion: Judged, completions: Sequence[Judged], competitions: Mapping[str, Competition]
+    completion: Completion, completions: Sequence[Completion], competitions: Mapping[str, Competition]
 ) -> float | None:
     """Share of programs from scratch that beat the solution shown to this completion; `None` if either is missing."""
     score = completion.parent_score
@@ -88,7 +88,7 @@ def _chance(
 
 
 def program_metrics(
-    completions: Sequence[Judged], higher_is_better: bool | None, instrumented: bool, scores: bool = True
+    completions: Sequence[Completion], higher_is_better: bool | None, instrumented: bool, scores: bool = True
 ) -> dict[str, float]:
     """Summarises the programs of completions. What is not known of them is left out, and so are, from all rates except
     outcome rates, failures of our infrastructure. The best score needs its direction; scores whose metrics differ

@@ -10,8 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from trl_mle.trainer.judged import Judged
-from trl_mle.trainer.part import Part
+from trl_mle.trainer.batch import Completion
 
 
 logger = get_logger(__name__)  # for the main process
@@ -23,7 +22,12 @@ STALE_STEPS = 8  # without a score that the run had not seen
 WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
 
 
-class Rescue(Part, TrainerCallback):
+def trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """The parameters that are trained, by name."""
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+
+
+class Rescue(TrainerCallback):
     """
     Keeps a run alive. If the share of valid programs in three steps falls below a quarter of the best that it was in three steps, the
     weights that wrote the best are put back, the optimizer forgets its moments, and the learning rate is halved.
@@ -40,8 +44,6 @@ class Rescue(Part, TrainerCallback):
             Whether to end training when nothing new is found.
     """
 
-    name = "rescue"
-
     def __init__(self, weights: Callable[[], dict[str, torch.Tensor]] | None, stops_when_stale: bool):
         self._weights, self._stops_when_stale = weights, stops_when_stale
         self._best: dict[str, torch.Tensor] = {}  # the weights
@@ -51,7 +53,7 @@ class Rescue(Part, TrainerCallback):
         self._new_step = self._step = 0  # the last step with a new score, and the last one
         self._said = False  # that there was none for long
 
-    def observe(self, completions: Sequence[Judged], step: int) -> None:
+    def observe(self, completions: Sequence[Completion], step: int) -> None:
         judged = [item for item in completions if not item.evaluation.infrastructure_failed]
         if not judged:
             return

@@ -18,7 +18,7 @@ from trl_mle.rewards import Evaluation
 from trl_mle.solutions.pool import Solution
 from trl_mle.trainer import MLEGRPOConfig
 from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
-from trl_mle.trainer.judged import SCRATCH, Judged
+from trl_mle.trainer.batch import SCRATCH, Completion
 
 
 ROWS = GROUPS * GROUP_SIZE
@@ -244,7 +244,7 @@ def test_solutions_that_no_prompt_shows_are_not_kept(options, kept, tmp_path):
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **options)
     prompts = SolutionPrompts(TaskSet(["wine"]), args, Limits(), len)
     valid = Evaluation(0.5, score=Score(0.5, valid=True), outcome="ok", source="x = 1")
-    prompts.observe([Judged("wine", "scratch", None, None, valid)], step=1)
+    prompts.observe([Completion("wine", "scratch", None, None, valid)], step=1)
     assert len(prompts.pool.ranked("wine")) == kept
     assert prompts.metrics() == ({"pool/size": 1.0} if kept else {})
 

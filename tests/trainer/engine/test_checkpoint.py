@@ -56,7 +56,7 @@ def test_a_cut_at_any_file_is_noticed(run, tmp_path, capsys):
                 line = capsys.readouterr().err
                 assert line.startswith("checkpoint-2 is left out: ")
                 assert line.count("\n") == 1
-                with pytest.raises(ValueError, match="checkpoint-2 cannot be resumed from: ") as error:
+                with pytest.raises(ValueError, match="; checkpoint-2 is left out: ") as error:
                     checkpoint_to_resume(str(copy / "checkpoint-2"), copy)
                 assert "\n" not in str(error.value)
             shutil.rmtree(copy)
@@ -67,7 +67,7 @@ def test_no_checkpoint_is_whole(run, tmp_path):
         folder = tmp_path / f"checkpoint-{number}"
         shutil.copytree(run / f"checkpoint-{number}", folder)
         (folder / "optimizer.pt").write_bytes(b"")
-    expected = r"no complete checkpoint in .*; checkpoint-2: optimizer.pt has 0 bytes instead of \d+; checkpoint-1: "
+    expected = r"no complete checkpoint in .*; checkpoint-2 is left out: optimizer.pt has 0 bytes instead of \d+; checkpoint-1 is "
     with pytest.raises(ValueError, match=expected) as error:
         checkpoint_to_resume("true", tmp_path)
     assert "\n" not in str(error.value)
@@ -78,7 +78,7 @@ def test_a_checkpoint_of_the_model_alone(tiny_model, tmp_path):
     toy_trainer.make_trainer(
         tiny_model, tmp_path, toy_trainer.text_reward, max_steps=1, save_strategy="steps", save_only_model=True
     ).train()
-    with pytest.raises(ValueError, match=r"; checkpoint-1: it has only the model \(save_only_model\)$"):
+    with pytest.raises(ValueError, match=r"; checkpoint-1 is left out: it has only the model \(save_only_model\)$"):
         checkpoint_to_resume("true", tmp_path)
 
 

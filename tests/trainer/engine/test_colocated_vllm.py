@@ -14,7 +14,7 @@ from support.toy_trainer import make_trainer
 from transformers import BitsAndBytesConfig
 
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.engine.vllm_trainer import sampling_seed
+from trl_mle.trainer.engine.vllm import sampling_seed
 
 
 class StandIn:

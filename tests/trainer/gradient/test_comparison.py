@@ -7,10 +7,10 @@ from support import pool_runs
 from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
 
 from trl_mle.rewards import Evaluation
+from trl_mle.trainer.batch import Completion
 from trl_mle.trainer.gradient.advantages import group_advantages, standardized
 from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.objectives import progress_of
-from trl_mle.trainer.judged import Judged
 
 
 NAN = math.nan
@@ -26,7 +26,7 @@ def settings(objective="max_at_k", k=2):
 
 def rows_of(qualities, programs=None):
     return [
-        Judged(
+        Completion(
             None, "scratch", None, None,
             Evaluation(None, quality=None if math.isnan(quality) else quality, source=programs[i] if programs else None),
         )

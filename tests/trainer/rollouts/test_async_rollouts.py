@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM
 
 from trl_mle.execution import ProgramFuture
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer
 
 
 BATCH = GROUPS * GROUP_SIZE
@@ -206,7 +206,7 @@ def test_dropout_would_make_noise_of_ratios(program_model, tmp_path, dropout):
     config = TWO_BATCHES | FROM_SCRATCH | {"learning_rate": 0.0, "max_steps": 2}
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match=r"^a dropout of 0\.05 adds noise to the importance ratios") as error:
-        MLEGRPOTrainer("no/such/model", args=args, peft_config=lora)  # before the model is loaded
+        AsyncMLEGRPOTrainer("no/such/model", args=args, peft_config=lora)  # before the model is loaded
     assert "\n" not in str(error.value)
 
     trainer = pool_runs.make_trainer(
@@ -227,7 +227,7 @@ def test_dropout_of_the_model_itself_is_refused(program_model, tmp_path):
     model.model.norm = torch.nn.Sequential(model.model.norm, torch.nn.Dropout(0.1))
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match=r"^a dropout of 0\.1 adds noise to the importance ratios"):
-        MLEGRPOTrainer(model, MLEReward(["wine"], ReplayExecutor()), args, competitions=["wine"])
+        AsyncMLEGRPOTrainer(model, MLEReward(["wine"], ReplayExecutor()), args, competitions=["wine"])
 
 
 def completion_logps(policy, batch):
@@ -352,6 +352,9 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
 
     args = MLEGRPOConfig(str(tmp_path), **ON_CPU, **FROM_SCRATCH, async_rollouts=True)
     with pytest.raises(ValueError, match="async_rollouts needs an MLEReward, which executes programs ahead"):
+        AsyncMLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
+
+    with pytest.raises(ValueError, match="async_rollouts=True is for AsyncMLEGRPOTrainer: train with that class"):
         MLEGRPOTrainer(program_model, reward, args, competitions=["wine"])
 
     class Own(MLEReward):
@@ -361,10 +364,10 @@ def test_what_it_cannot_do_is_refused(program_model, tmp_path):
     with pytest.raises(
         ValueError, match=r"calls `submit`, and not `evaluations`, which Own overrides: override `submit`$"
     ):
-        MLEGRPOTrainer(program_model, Own(["wine"], ReplayExecutor()), args, competitions=["wine"])
+        AsyncMLEGRPOTrainer(program_model, Own(["wine"], ReplayExecutor()), args, competitions=["wine"])
     rows = Dataset.from_dict({"prompt": [[{"role": "user", "content": "x"}]], "made": [datetime(2026, 1, 1)]})
     with pytest.raises(ValueError, match="as JSON, which cannot hold its column 'made': remove it"):
-        MLEGRPOTrainer(program_model, MLEReward(["wine"], ReplayExecutor()), args, rows)
+        AsyncMLEGRPOTrainer(program_model, MLEReward(["wine"], ReplayExecutor()), args, rows)
 
 
 @pytest.mark.slow

@@ -3,19 +3,27 @@
 import math
 import random
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from accelerate.logging import get_logger
 from datasets import Dataset
 
 from trl_mle.competitions import TaskSet
+from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, PromptsWhenRead, scratch_prompt
-from trl_mle.trainer.judged import Row
+from trl_mle.rewards import MLEReward
+from trl_mle.trainer.batch import Row, competition_of
+from trl_mle.trainer.engine.plain_text import LongPrompt
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 logger = get_logger(__name__)  # for the main process
+
+LONGEST = 1000  # prompts of a dataset that are checked at the start, in a second or two
 
 
 def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> Dataset:
@@ -54,6 +62,60 @@ def few_rows(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> list
 def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> PromptsWhenRead:
     make = partial(scratch_prompt, limits=limits, begin_program=args.begin_program)
     return PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed))
+
+
+def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
+    """Raises `ValueError` if the datasets of a trainer have unknown competitions, prompts that are too long, or no whole batch;
+    the prompts of an environment or a stream are checked when they arrive."""
+    datasets = list(eval_dataset.values()) if isinstance(eval_dataset, dict) else [eval_dataset]
+    if trainer.makes_dataset:
+        rows = few_rows(trainer.competitions, trainer.limits, trainer.args)
+        with naming(trainer.competitions, rows):
+            trainer._tokenize_prompts([row["prompt"] for row in rows])
+    elif isinstance(train_dataset, Dataset):
+        check_size(train_dataset, trainer.args)
+        datasets.insert(0, train_dataset)
+    for dataset in datasets if trainer.environment_factories is None else ():
+        if isinstance(dataset, Dataset) and len(dataset):
+            _check_dataset(dataset, trainer.reward, trainer._tokenize_prompts)
+
+
+def _check_dataset(dataset: Dataset, reward: MLEReward | None, tokenize: Callable[[list], Any]) -> None:
+    stored = dataset.with_format(None)
+    has_ids = "competition" in stored.column_names
+    # A transform may add ids when a row is read, and a subclass may take them from another column
+    is_stored = has_ids or dataset.format["type"] != "custom"
+    if reward is not None and is_stored and not reward.overrides("evaluations", "items"):
+        reward.check_known(stored["competition"] if has_ids else None)
+    if "prompt" in stored.column_names:
+        texts = {repr(prompt): prompt for prompt in stored["prompt"]}
+        prompts = [texts[text] for text in sorted(texts, key=len)[-LONGEST:]]
+    else:  # made when a row is read, which loads its competition
+        prompts = dataset[[i * len(dataset) // FEW for i in range(min(FEW, len(dataset)))]]["prompt"]
+    tokenize(prompts)
+
+
+def check_size(dataset: Dataset, args: MLEGRPOConfig) -> None:
+    """Raises `ValueError` if a dataset has no whole batch: TRL would drop all of it."""
+    groups = args.completions_per_batch // args.group_size
+    if len(dataset) < groups:
+        raise ValueError(
+            f"train_dataset has fewer rows ({len(dataset)}) than a generation batch has groups ({groups}): repeat its rows, or "
+            "raise num_generations"
+        )
+
+
+@contextmanager
+def naming(competitions: TaskSet, rows: list[Row]) -> Iterator[None]:
+    """Names the competition of a prompt that is too long."""
+    try:
+        yield
+    except LongPrompt as error:
+        name = next((competition_of(row, competitions) for row in rows if row.get("prompt") == error.prompt), None)
+        if name is None or name not in competitions:
+            raise
+        with competitions.blaming(name):
+            raise
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:

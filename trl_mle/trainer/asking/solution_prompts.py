@@ -9,9 +9,8 @@ from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
 from trl_mle.prompts.ideas import NUMBER
 from trl_mle.solutions.pool import Solution, SolutionPool
-from trl_mle.trainer.judged import Judged, Row, competition_of
+from trl_mle.trainer.batch import Completion, Row, competition_of
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part
 
 
 LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
@@ -22,7 +21,7 @@ NO_IMPROVING = "set improve_probability to 0"
 Prompt = list[dict[str, str]]
 
 
-class SolutionPrompts(Part):
+class SolutionPrompts:
     """
     Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
     `args.improve_probability`, a group of completions improves an earlier solution. With `args.ideas` it is not shown that solution, but
@@ -39,8 +38,6 @@ class SolutionPrompts(Part):
         count_tokens (`Callable[[Prompt], int]`):
             Computes the length of a prompt, including the chat template.
     """
-
-    name = "solution_pool"
 
     def __init__(
         self,
@@ -62,8 +59,11 @@ class SolutionPrompts(Part):
         """Whether prompts with earlier programs may occur."""
         return bool(self.competitions) and self.args.improve_probability > 0
 
-    def check(self) -> None:
-        """Raises `ValueError` if a prompt with an earlier program cannot be made short enough (of many competitions, tries some)."""
+    def check(self, has_environment: bool = False) -> None:
+        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough (of many competitions,
+        tries some)."""
+        if has_environment and self.shows_solutions:
+            raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         for name in self.competitions.few() if self.shows_solutions and not self.ideas else ():
             longest = -1.23456e-05  # in print
             self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, longest, step=0))
@@ -124,11 +124,11 @@ class SolutionPrompts(Part):
                 begin_program=self.args.begin_program,
             )
 
-    def observe(self, completions: Sequence[Judged], step: int) -> None:
+    def observe(self, completions: Sequence[Completion], step: int) -> None:
         if self.shows_solutions:  # otherwise they would only fill memory and checkpoints
             self.pool.observe(filter(None, (self.solution_of(item, step) for item in completions)))
 
-    def solution_of(self, completion: Judged, step: int) -> Solution | None:
+    def solution_of(self, completion: Completion, step: int) -> Solution | None:
         """The program of a completion, if it is valid."""
         evaluation, name = completion.evaluation, completion.competition
         score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None

@@ -2,21 +2,19 @@
 one."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, is_peft_model
 from torch.utils.data import Sampler
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, get_last_checkpoint
-from trl import GRPOTrainer
+from transformers.trainer_utils import get_last_checkpoint
 
 from trl_mle.files import write_whole
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part
-from trl_mle.trainer.rescue import Rescue
 
 
 FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in bytes
@@ -24,8 +22,16 @@ FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in 
 NOT_COMPARED = {"auto_mapping", "base_model_name_or_path", "inference_mode", "peft_version", "revision"}
 
 
+class Saved(Protocol):
+    """What has a state in checkpoints, which JSON can hold; nothing is written for an empty one."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+
+
 class CannotResume(ValueError):
-    """The run differs from the checkpoint's in what its parts cannot change, or would save one that no run could resume
+    """The run differs from the checkpoint's in what cannot change, or would save one that no run could resume
     from exactly."""
 
 
@@ -49,103 +55,80 @@ class EpochSampler(Sampler[int]):
         return len(self.sampler)
 
 
-class CheckpointTrainer(GRPOTrainer):
-    """[`~trl.GRPOTrainer`] whose checkpoints hold the state of its parts and a list of their files, and that goes on with
-    the same rows after a resume."""
+def resumed_from(resume_from_checkpoint: str | bool | None, output_dir: Path) -> Path | None:
+    """The checkpoint that transformers will resume from."""
+    checkpoint = get_last_checkpoint(str(output_dir)) if resume_from_checkpoint is True else resume_from_checkpoint
+    return Path(str(checkpoint)) if checkpoint else None
 
-    args: MLEGRPOConfig
-    parts: tuple[Part, ...]
-    rescue: Rescue
 
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        checkpoint = resume_from_checkpoint
-        if checkpoint is True:
-            checkpoint = get_last_checkpoint(self.args.output_dir)
-        if checkpoint:
-            self._check_adapter(Path(str(checkpoint)))
-        return super().train(resume_from_checkpoint, *args, **kwargs)
+def check_adapter(model: Any, checkpoint: Path) -> None:
+    """Raises [`CannotResume`] if the checkpoint has another adapter than this run. PEFT compares only the shapes of its weights,
+    and would take them with another scale."""
+    name = model.active_adapter if is_peft_model(model) else "default"
+    path = checkpoint / ("" if name == "default" else name) / "adapter_config.json"
+    differences = []
+    if path.is_file() and is_peft_model(model):
+        before, now = json.loads(path.read_text(encoding="utf-8")), model.peft_config[name].to_dict()
+        differences = [
+            f"{key}={was}, not {new}"
+            for key in sorted(before.keys() & now.keys() - NOT_COMPARED)
+            if (was := _in_order(before[key])) != (new := _in_order(now[key]))
+        ]
+    elif path.is_file():
+        differences = ["an adapter, and this run has none"]
+    elif is_peft_model(model) and (checkpoint / "config.json").is_file():  # FSDP's shards alone do not say
+        differences = ["no adapter, and this run has one"]
+    if differences:
+        raise CannotResume(
+            f"resume_from_checkpoint: {checkpoint} was trained with {', '.join(differences)}: resume it with the same, or begin a "
+            "new run in another output_dir"
+        )
 
-    def _check_adapter(self, checkpoint: Path) -> None:
-        """Raises [`CannotResume`] if the checkpoint has another adapter than this run. PEFT compares only the shapes of its weights,
-        and would take them with another scale."""
-        model: Any = self.model
-        name = model.active_adapter if is_peft_model(model) else "default"
-        path = checkpoint / ("" if name == "default" else name) / "adapter_config.json"
-        differences = []
-        if path.is_file() and is_peft_model(model):
-            before, now = json.loads(path.read_text(encoding="utf-8")), model.peft_config[name].to_dict()
-            differences = [
-                f"{key}={was}, not {new}"
-                for key in sorted(before.keys() & now.keys() - NOT_COMPARED)
-                if (was := _in_order(before[key])) != (new := _in_order(now[key]))
-            ]
-        elif path.is_file():
-            differences = ["an adapter, and this run has none"]
-        elif is_peft_model(model) and (checkpoint / "config.json").is_file():  # FSDP's shards alone do not say
-            differences = ["no adapter, and this run has one"]
-        if differences:
-            raise CannotResume(
-                f"resume_from_checkpoint: {checkpoint} was trained with {', '.join(differences)}: resume it with the same, or begin a "
-                "new run in another output_dir"
-            )
 
-    def _get_train_sampler(self, *args: Any, **kwargs: Any) -> EpochSampler:
-        # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
-        return EpochSampler(super()._get_train_sampler(*args, **kwargs), lambda: int(self.state.epoch or 0))
+def check_steps(args: MLEGRPOConfig, max_steps: int, steps_per_epoch: int) -> None:
+    """Raises [`CannotResume`] if a checkpoint would be saved between two generations."""
+    try:
+        args.check_checkpoints(max_steps, steps_per_epoch)
+    except ValueError as error:
+        raise CannotResume(str(error)) from error
 
-    def set_initial_training_values(self, *args: Any, **kwargs: Any) -> tuple:
-        values = super().set_initial_training_values(*args, **kwargs)
-        _, steps_per_epoch, *_, max_steps = values
+
+def begin(checkpoint: Path, saved: Iterable[str]) -> None:
+    """Removes what would make a checkpoint of the same name, of an earlier run, look whole while it is overwritten."""
+    for name in (TRAINER_STATE_NAME, FILES_FILE, *(f"{name}.json" for name in saved)):
+        (checkpoint / name).unlink(missing_ok=True)
+
+
+def save_states(saved: Mapping[str, Saved], folder: Path) -> None:
+    """Writes the states into a checkpoint."""
+    for name, item in saved.items():
+        if state := item.state_dict():
+            (folder / f"{name}.json").write_text(json.dumps(state), encoding="utf-8")
+
+
+def load_states(saved: Mapping[str, Saved], checkpoint: Path) -> None:
+    """Restores the states of a checkpoint; one of TRL's, or of another kind of run, has not all of them."""
+    states: dict[str, Any] = {}
+    if PartialState().is_main_process:
+        for name in (*saved, "rollouts"):
+            path = checkpoint / f"{name}.json"
+            if path.is_file():
+                states[name] = json.loads(path.read_text(encoding="utf-8"))
+    [states] = broadcast_object_list([states])  # other machines need not see the files
+    if "rollouts" in states and "rollouts" not in saved and states["rollouts"]["in_flight"]:
+        raise CannotResume("the checkpoint has rollouts that were not trained on yet: resume with async_rollouts")
+    for name, item in saved.items():
+        if name not in states:
+            continue
         try:
-            self.args.check_checkpoints(max_steps, steps_per_epoch)
+            item.load_state_dict(states[name])
+        except (KeyError, TypeError) as error:
+            raise CannotResume(
+                f"{name}.json in {checkpoint} is of another version of trl_mle, with which it can be resumed "
+                f"({type(error).__name__}: {error})"
+            ) from error
         except ValueError as error:
             raise CannotResume(str(error)) from error
-        return values
-
-    def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-        if self.args.should_save:  # one of the same name, of an earlier run, is not whole while it is overwritten
-            for name in (TRAINER_STATE_NAME, FILES_FILE, *(f"{part.name}.json" for part in self.parts)):
-                (folder / name).unlink(missing_ok=True)
-        super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()  # with `save_only_model`, others may still write their shards
-        if self.args.should_save:
-            list_files(folder)
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        super()._save_rng_state(output_dir)
-        for part in self.parts if self.args.should_save else ():
-            if state := part.state_dict():
-                Path(output_dir, f"{part.name}.json").write_text(json.dumps(state), encoding="utf-8")
-        if self.args.should_save:
-            self.rescue.save_weights(Path(output_dir))
-        # The Trainer writes trainer_state.json next, as the last file: a checkpoint that has it has the files of all
-        # processes
-        self.accelerator.wait_for_everyone()
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is None:
-            return
-        states: dict[str, Any] = {}
-        if self.accelerator.is_main_process:
-            for part in self.parts:
-                path = Path(checkpoint, f"{part.name}.json")
-                if path.is_file():  # else the checkpoint is TRL's, or of another kind of run
-                    states[part.name] = json.loads(path.read_text(encoding="utf-8"))
-        self.rescue.load_weights(Path(checkpoint))
-        [states] = broadcast_object_list([states])  # other machines need not see the files
-        for part in self.parts:
-            if part.name in states:
-                try:
-                    part.load_state_dict(states[part.name])
-                except (KeyError, TypeError) as error:
-                    raise CannotResume(
-                        f"{part.name}.json in {checkpoint} is of another version of trl_mle, with which it can be resumed "
-                        f"({type(error).__name__}: {error})"
-                    ) from error
-                except ValueError as error:
-                    raise CannotResume(str(error)) from error
 
 
 def _in_order(value: Any) -> Any:

@@ -1,41 +1,24 @@
 """The program limits that the prompts of a run state."""
 
 from pathlib import Path
-from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
-from trl import GRPOTrainer
 
 from trl_mle.execution import Limits
 from trl_mle.prompts import keep_packages
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
-class LimitsTrainer(GRPOTrainer):
-    """[`~trl.GRPOTrainer`] whose prompts state the executor's limits, and list the same packages when a run is resumed."""
-
-    args: MLEGRPOConfig
-    limits: Limits
-
-    def state_limits(self, limits: Limits) -> None:
-        """Makes all prompts state these limits."""
-        raise NotImplementedError
-
-    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """See [`~transformers.Trainer`]. The stated limits are stored as `limits.json` in the output folder; a resumed
-        run reads the packages from there."""
-        limits = None
-        if self.is_world_process_zero():  # other machines may not have access to the files
-            folder = Path(self.args.output_dir or "")
-            begun_in = Path(resume_from_checkpoint).parent if isinstance(resume_from_checkpoint, str) else folder
-            limits = keep_packages(self.limits, folder, begun_in if resume_from_checkpoint else None)
-        [limits] = broadcast_object_list([limits])
-        assert limits is not None
-        if limits != self.limits:
-            self.state_limits(limits)
-        return super().train(resume_from_checkpoint, *args, **kwargs)
+def kept_limits(limits: Limits, output_dir: Path, checkpoint: Path | None) -> Limits:
+    """The limits that a run's prompts state, stored as `limits.json` in its output folder; a resumed run lists the packages
+    that it listed before."""
+    kept = None
+    if PartialState().is_main_process:  # other machines may not have access to the files
+        kept = keep_packages(limits, output_dir, checkpoint.parent if checkpoint is not None else None)
+    [kept] = broadcast_object_list([kept])
+    assert kept is not None
+    return kept
 
 
 def find_limits(reward: MLEReward | None, limits: Limits | None) -> Limits:

@@ -1,4 +1,10 @@
-"""The texts of prompts and answers, where TRL hands them to the policy and where it shows them."""
+"""
+The texts of prompts and answers, where TRL hands them to the policy and where it shows them.
+
+The messages of a prompt hold no special tokens of the policy's tokenizer: they show tables, programs and what these print. A
+prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for rewards it is a
+part of the completion's text, though not of its tokens, and not of the prompt.
+"""
 
 from typing import Any
 
@@ -6,9 +12,8 @@ from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
 from trl_mle.models import answer_text, tokenize_prompts
-from trl_mle.prompts import opening_of, plain_messages, special_tokens_of, without_opening
+from trl_mle.prompts import opening_of, plain_messages, special_tokens_of
 from trl_mle.showing import for_terminal
-from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 class LongPrompt(ValueError):
@@ -21,77 +26,60 @@ class LongPrompt(ValueError):
         self.prompt = prompt
 
 
-class PlainTextTrainer(GRPOTrainer):
-    """
-    [`~trl.GRPOTrainer`] that takes texts for no more than that. The messages of a prompt hold no special tokens of the policy's
-    tokenizer: they show tables, programs and what these print. And `log_completions` shows no control characters: a policy may
-    write what moves a terminal's cursor or writes to its clipboard.
+def keep_template_arguments(trainer: GRPOTrainer) -> None:
+    """Makes `chat_template_kwargs` defaults of the chat template that is saved with the policy, so that it is later asked as
+    it was in training."""
+    arguments: Any = trainer.chat_template_kwargs  # parsed by now
+    if arguments:
+        trainer._tokenizer.chat_template = with_defaults(trainer._tokenizer.chat_template, arguments)
 
-    A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for rewards it is
-    a part of the completion's text, though not of its tokens, and not of the prompt. Prompts longer than
-    `args.max_prompt_length` are refused.
 
-    `chat_template_kwargs` become defaults of the chat template that is saved with the policy, so that it is later asked as it
-    was in training.
-    """
+def tokens_of_begun(trainer: GRPOTrainer, prompts: list) -> tuple | None:
+    """What TRL's `_tokenize_prompts` returns, for prompts of which some begin the answer; `None` if none does."""
+    if trainer.environment_factories is not None or not any(map(opening_of, prompts)):
+        return None
+    arguments: Any = trainer.chat_template_kwargs  # parsed by now
+    arguments = arguments | {"tools": trainer.tools or None, "chat_template": trainer.chat_template}
+    return tokenize_prompts(trainer._tokenizer, prompts, arguments), None, {}
 
-    args: MLEGRPOConfig
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        given: Any = self.chat_template_kwargs  # parsed by now
-        if given:
-            self._tokenizer.chat_template = with_defaults(self._tokenizer.chat_template, given)
+def plain(trainer: GRPOTrainer, prompts: list) -> list:
+    """The prompts without special tokens in their messages."""
+    if not is_conversational({"prompt": prompts[0]}):
+        return prompts
+    tokens = special_tokens_of(trainer._tokenizer)
+    return [plain_messages(prompt, tokens) for prompt in prompts]
 
-    def _tokenize_prompts(self, prompts: list) -> tuple:
-        prompt_ids, *others = self._tokens(prompts)
-        limit = self.args.max_prompt_length
-        longest = max(range(len(prompts)), key=lambda i: len(prompt_ids[i]))
-        if limit is not None and len(prompt_ids[longest]) > limit:
-            raise LongPrompt(prompts[longest], len(prompt_ids[longest]), limit)
-        return prompt_ids, *others
 
-    def count_tokens(self, prompt: list[dict[str, str]]) -> int:
-        """Number of tokens of a prompt of any length."""
-        return len(self._tokens([prompt])[0][0])
+def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) -> None:
+    """Raises [`LongPrompt`] if a prompt has too many tokens."""
+    longest = max(range(len(prompts)), key=lambda i: len(prompt_ids[i]))
+    if limit is not None and len(prompt_ids[longest]) > limit:
+        raise LongPrompt(prompts[longest], len(prompt_ids[longest]), limit)
 
-    def _tokens(self, prompts: list) -> tuple:
-        if self.environment_factories is None and any(map(opening_of, prompts)):
-            given: Any = self.chat_template_kwargs  # parsed by now
-            given = given | {"tools": self.tools or None, "chat_template": self.chat_template}
-            return tokenize_prompts(self._tokenizer, prompts, given), None, {}
-        if is_conversational({"prompt": prompts[0]}):
-            tokens = special_tokens_of(self._tokenizer)
-            prompts = [plain_messages(prompt, tokens) for prompt in prompts]
-        return super()._tokenize_prompts(prompts)
 
-    def _generate(self, prompts: list) -> tuple:
-        prompt_ids, completion_ids, tool_mask, completions, *others = super()._generate(prompts)
-        # With a response template, TRL takes the end of the prompt for a part of the answer, too
-        is_parsed = getattr(self._tokenizer, "response_template", None) is not None
-        for prompt, asked, ids, completion in zip(prompts, prompt_ids, completion_ids, completions, strict=True):
-            if not (opening := opening_of(prompt)):
-                continue
-            text = completion[0].get("content") or ""
-            if not is_parsed:
-                completion[0]["content"] = answer_text(self._tokenizer, prompt, asked, ids)
-            elif not text.startswith(opening.rstrip()):
-                completion[0]["content"] = opening + text
-        return prompt_ids, completion_ids, tool_mask, completions, *others
+def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None:
+    """Puts what prompts begin before the completions' texts; `generated` is what TRL's `_generate` returned."""
+    prompt_ids, completion_ids, _, completions, *_ = generated
+    # With a response template, TRL takes the end of the prompt for a part of the answer, too
+    is_parsed = getattr(trainer._tokenizer, "response_template", None) is not None
+    for prompt, prefix, ids, completion in zip(prompts, prompt_ids, completion_ids, completions, strict=True):
+        if not (opening := opening_of(prompt)):
+            continue
+        text = completion[0].get("content") or ""
+        if not is_parsed:
+            completion[0]["content"] = answer_text(trainer._tokenizer, prompt, prefix, ids)
+        elif not text.startswith(opening.rstrip()):
+            completion[0]["content"] = opening + text
 
-    def _calculate_rewards(self, inputs: list, prompts: list, completions: list, completion_ids_list: list) -> Any:
-        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the latter
-        prompts = [without_opening(prompt) for prompt in prompts]
-        return super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
 
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        if self.log_completions:
-            kept: Any = self._logs
-            for column in (kept["prompt"], kept["completion"], *kept["extra"].values()):
-                values = [_plain(value) for value in column]
-                column.clear()
-                column.extend(values)
-        super().log(logs, start_time)
+def make_logs_plain(logs: Any) -> None:
+    """Removes control characters from what `log_completions` shows: a policy may write what moves a terminal's cursor or
+    writes to its clipboard."""
+    for column in (logs["prompt"], logs["completion"], *logs["extra"].values()):
+        values = [_plain(value) for value in column]
+        column.clear()
+        column.extend(values)
 
 
 def with_defaults(template: Any, kwargs: dict[str, Any]) -> Any:

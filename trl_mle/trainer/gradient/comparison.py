@@ -7,22 +7,19 @@ from typing import Any
 import torch
 
 from trl_mle.rewards import MLEReward
+from trl_mle.trainer.batch import Completion
 from trl_mle.trainer.gradient.advantages import standardized
 from trl_mle.trainer.gradient.objectives import Group, find_objective, progress_of
-from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part
 
 
-class Comparison(Part):
+class Comparison:
     """
     Replaces TRL's advantages by those of `args.objective`, except with `"reward"`.
 
     The objective judges the rewards of the [`~trl_mle.rewards.MLEReward`], or else of the first reward function; those of other
     functions are standardised over the group and added with their weights.
     """
-
-    name = "objective"
 
     def __init__(self, args: MLEGRPOConfig, reward_funcs: Sequence[Any], reward_weights: torch.Tensor):
         self.args = args
@@ -31,7 +28,7 @@ class Comparison(Part):
         self.judge = next((i for i, func in enumerate(reward_funcs) if isinstance(func, MLEReward)), 0)
         self._without_quality: list[bool] = []
 
-    def advantages(self, completions: Sequence[Judged], rewards: torch.Tensor) -> torch.Tensor | None:
+    def advantages(self, completions: Sequence[Completion], rewards: torch.Tensor) -> torch.Tensor | None:
         if self.objective is None:
             return None
         known = [

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from trl_mle.trainer.batch import Completion
 from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
-from trl_mle.trainer.judged import Judged
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.trainer.part import Part
 
 
 DECAY = 0.9  # decay of a rollout's share in the running mean, per later batch's worth of rollouts
@@ -41,16 +40,14 @@ class MeanDuration:
         self._sums = {competition: list(sums) for competition, sums in state.items()}
 
 
-class Weighting(Part):
+class Weighting:
     """Duration weights of the batches of a run."""
-
-    name = "weighting"
 
     def __init__(self, args: MLEGRPOConfig):
         self.args = args
         self.mean_duration = MeanDuration(args.completions_per_batch)
 
-    def weights(self, completions: Sequence[Judged]) -> torch.Tensor:
+    def weights(self, completions: Sequence[Completion]) -> torch.Tensor:
         """The [`~trl_mle.trainer.duration_weights`] of a batch, by competition."""
         evaluations = [item.evaluation for item in completions]
         known = [None if item.infrastructure_failed else item.duration_s for item in evaluations]

@@ -1,6 +1,5 @@
 """The rollouts of all processes while their programs run."""
 
-import json
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, wait
@@ -12,14 +11,12 @@ from accelerate.utils import gather_object
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.mle_reward import POLL_S
 from trl_mle.rewards.pending import PendingEvaluation
-from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
-from trl_mle.trainer.judged import Row
-from trl_mle.trainer.part import Part
+from trl_mle.trainer.batch import Row
 from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
 from trl_mle.trainer.rollouts.sampler import Sampler
 
 
-class RolloutsInFlight(Part):
+class RolloutsInFlight:
     """
     A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes.
 
@@ -34,8 +31,6 @@ class RolloutsInFlight(Part):
         keeps_logps (`bool`, *optional*, defaults to `True`):
             Whether rollouts may be trained on after an update.
     """
-
-    name = "rollouts"
 
     def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, keeps_logps: bool = True):
         self.ledger = ledger
@@ -172,47 +167,3 @@ class RolloutsInFlight(Part):
                 self.ledger.observe(number, running_s)
             else:
                 self.ledger.finish(number, evaluation)
-
-
-class NoRollouts(Part):
-    """Stands for [`RolloutsInFlight`] where no program runs ahead."""
-
-    name = "rollouts"
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Raises `ValueError` if the checkpoint has rollouts that would be lost."""
-        if state["in_flight"]:
-            raise ValueError("the checkpoint has rollouts that were not trained on yet: resume with async_rollouts")
-
-
-def make_rollouts(trainer: VLLMTrainer, reward: MLEReward | None) -> RolloutsInFlight | None:
-    """
-    Creates the rollouts in flight of a new run; `None` if no program runs ahead.
-
-    Raises:
-        `ValueError`: No reward function can execute programs ahead, or a checkpoint could not hold the dataset's rows.
-    """
-    args = trainer.args
-    if not args.async_rollouts:
-        return None
-    if trainer.tools or trainer.environment_factories is not None or trainer.rollout_func is not None:
-        raise ValueError("async_rollouts does not support tools, environments or rollout functions: leave them out")
-    if reward is None:
-        raise ValueError("async_rollouts needs an MLEReward, which executes programs ahead")
-    if reward.overrides("evaluations"):
-        raise ValueError(
-            f"async_rollouts calls `submit`, and not `evaluations`, which {type(reward).__name__} overrides: override "
-            "`submit`"
-        )
-    assert trainer.train_dataset is not None
-    for name, value in next(iter(trainer.train_dataset)).items():
-        try:
-            json.dumps(value)
-        except TypeError as error:
-            raise ValueError(
-                f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
-                "remove it, or convert it to text"
-            ) from error
-    assert args.max_in_flight is not None  # MLEGRPOConfig has filled it in
-    ledger = RolloutLedger(args.max_in_flight, args.group_size)
-    return RolloutsInFlight(ledger, reward, Sampler(trainer, args.keeps_logps), args.keeps_logps)

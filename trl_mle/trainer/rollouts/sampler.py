@@ -11,9 +11,9 @@ from trl import GRPOTrainer
 from trl.models.utils import disable_gradient_checkpointing
 from trl.trainer.utils import pad
 
+from trl_mle.trainer.batch import Row
 from trl_mle.trainer.engine.vllm_server import Request
-from trl_mle.trainer.engine.vllm_trainer import VLLMTrainer
-from trl_mle.trainer.judged import Row
+from trl_mle.trainer.mle_grpo_trainer import MLEGRPOTrainer
 from trl_mle.trainer.rollouts.ledger import Rollout
 
 
@@ -26,7 +26,7 @@ class Sampler:
     sampled. The trainer computes these, or the server if it samples while the policy changes.
     """
 
-    def __init__(self, trainer: VLLMTrainer, keeps_logps: bool):
+    def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
         self._trainer = trainer
         self._keeps_logps = keeps_logps
         self.server = trainer.vllm_server

@@ -8,7 +8,7 @@ from transformers import AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausal
 from trl.distributed import DistributedBackend
 from trl.generation.vllm_generation import VLLMGeneration
 
-from trl_mle.trainer.engine.vllm_trainer import merged_params
+from trl_mle.trainer.engine.vllm import merged_params
 
 
 EXPERTS = {

@@ -1,0 +1,110 @@
+"""A generation batch: its completions, what each was asked, and the evaluations of their programs."""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from trl_mle.competitions import Competition
+from trl_mle.rewards import Evaluation
+
+
+Row = dict[str, Any]  # of the dataset, with the columns of SCRATCH
+
+# Columns about the prompt, with their values for a prompt from scratch
+SCRATCH: Row = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A completion whose program was evaluated."""
+
+    competition: str | None
+    prompt_kind: str  # `"scratch"` or `"improve"`
+    parent_id: str | None  # the solution that the prompt shows
+    parent_score: float | None
+    evaluation: Evaluation  # with a bounded output
+    weight: float | None = None  # of its advantage; `None` until it is computed
+    idea: str | None = None  # the name of what the prompt asks to fit
+
+    @classmethod
+    def of(cls, row: Row, evaluation: Evaluation, competitions: Mapping[str, Competition]) -> "Completion":
+        """The evaluation, with a bounded output, beside what its row asked."""
+        return cls(
+            competition=competition_of(row, competitions),
+            prompt_kind=row["prompt_kind"],
+            parent_id=row["parent_id"],
+            parent_score=row["parent_score"],
+            idea=row.get("idea"),
+            evaluation=evaluation.shortened(),
+        )
+
+    def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
+        """Whether it is better than this score; `None` if there is none, or if our infrastructure failed."""
+        if score is None or self.evaluation.infrastructure_failed:
+            return None
+        own = self.evaluation.score
+        if own is None or not own.valid or own.value is None:
+            return False
+        return competitions[self.competition or ""].better(own.value, score)
+
+
+@dataclass
+class Batch:
+    """A generation batch, which the trainer's hooks fill in while TRL samples and scores it."""
+
+    rewarded_at: float | None = None  # when a reward function last logged a column, by `time.monotonic()`
+    completions: Sequence[Completion] = ()  # of this process
+    advantages: torch.Tensor | None = None  # of all processes, unweighted, if they replace TRL's
+
+    def waited_s(self) -> float | None:
+        """Seconds since rewards were done; `None` if no reward function logged anything."""
+        return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
+
+    def replaced(self, stock: torch.Tensor, logged: deque[float], local: slice) -> torch.Tensor:
+        """The advantages that replace TRL's (`stock`), for this process's completions, and for all in TRL's log."""
+        assert self.advantages is not None
+        if stock.dim() > 1:
+            raise ValueError(
+                "a trainer with an advantage per token needs objective='reward': the others have one advantage per "
+                "completion"
+            )
+        for _ in self.advantages:
+            logged.pop()
+        logged.extend(self.advantages.tolist())
+        return self.advantages[local].to(stock)
+
+    def weighted(self, advantages: torch.Tensor) -> torch.Tensor:
+        """Advantages, one for each completion or token, times the duration weights."""
+        weights = advantages.new_tensor([item.weight for item in self.completions])
+        return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
+
+    def paid(self, advantages: torch.Tensor, weighted: torch.Tensor, mask: torch.Tensor) -> list[tuple]:
+        """For each completion: unweighted and weighted advantage (means over tokens, if per token), weight and Δt. The
+        mask has 1 for the tokens that are trained on."""
+        means = [
+            values if values.dim() == 1 else (values * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+            for values in (advantages, weighted)
+        ]
+        return [
+            (plain, paid, item.weight, item.evaluation.duration_s)
+            for plain, paid, item in zip(*(mean.tolist() for mean in means), self.completions, strict=True)
+        ]
+
+
+def competition_of(row: Row, competitions: Mapping[str, Competition]) -> str | None:
+    """The id in the dataset's column, or the only competition's."""
+    if len(competitions) == 1:
+        return row.get("competition") or next(iter(competitions))
+    return row.get("competition")
+
+
+def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
+    """Seconds that each process waited for the slowest: the cost of uneven programs. Empty for a single process."""
+    seconds = [value for value in waited if value is not None]
+    if not seconds or len(waited) == 1:
+        return {}
+    return {"process_wait_s/mean": sum(seconds) / len(seconds), "process_wait_s/max": max(seconds)}
