@@ -126,7 +126,7 @@ def test_help_waits_for_no_library():
 
 def test_help_begins_with_the_usage(trl_mle):
     code, out, _ = trl_mle("solve", "--help")
-    assert (code, out.splitlines()[:2]) == (0, ["usage: trl-mle solve COMPETITION --policy POLICY ... [options]", ""])
+    assert (code, out.splitlines()[:2]) == (0, ["usage: trl-mle solve COMPETITION --policy POLICY [options]", ""])
 
 
 def test_solve_takes_its_competition_first(trl_mle):

@@ -105,7 +105,7 @@ def run_script(monkeypatch):
             ["--instrumenter", "lm", "--instrumenter_url", "http://localhost:1/v1"],
             "http://localhost:1/v1 does not answer",
         ),
-        (["--push_to_hub", "true"], "push_to_hub: HF_HUB_OFFLINE is set"),
+        (["--push_to_hub", "true"], "push_to_hub: offline"),
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
         (
             ["--use_peft", "true", "--lora_dropout", "0.05", "--async_rollouts", "true"],

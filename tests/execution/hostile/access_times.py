@@ -6,4 +6,5 @@ for path in (sklearn.__file__, "input/train.csv", "input/sample_submission.csv",
     os.listdir(path) if os.path.isdir(path) else open(path, "rb").read()
     if os.stat(path).st_atime_ns != before and os.getcwd().startswith("/sandbox/"):
         print("LOOT", path)
+    before = os.stat(path).st_atime_ns  # under landlock, reading may have changed it
     attempt("utime", lambda: os.utime(path) or os.stat(path).st_atime_ns == before and 1 / 0)
