@@ -118,9 +118,8 @@ def one_seed(seed: int, competition: str, output: Path, args: argparse.Namespace
     scores = {}
     for name in ("before", "after"):
         with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:
-            rows = sorted(
-                map(json.loads, file), key=itemgetter("index")
-            )  # the file has them in the order in which they ended
+            # In the order in which they ended, beside the completions
+            rows = sorted((row for row in map(json.loads, file) if "outcome" in row), key=itemgetter("index"))
         scores[name] = [row["score"]["held_out"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
     for name in ("before", "after"):

@@ -65,6 +65,8 @@ def sample(policy: str, tasks: str, folder: Path) -> list[dict[str, Any]]:
     evaluate(policy, tasks, folder, num_samples=SAMPLES, batch_size=SAMPLES)
     scores: dict[str, list[float]] = {}
     for line in read(folder / "policy.jsonl"):
+        if "outcome" not in line:  # a completion
+            continue
         score = line["score"]["value"] if line["score"] and line["score"]["valid"] else None
         scores.setdefault(line["competition"], []).append(np.nan if score is None else score)
     loaded = TaskSet([tasks])

@@ -73,7 +73,6 @@ def test_a_model_is_trained_and_compared_with_itself_asked(solution_model, tmp_p
         ("shared", 24, 24),
         ("asked, ideas", 24, 24),
     ]
-    assert any(score is not None for score in lines[0]["held_out"])
     cells = (tmp_path / "cells.jsonl").read_bytes()
     run("pretrained_training", *options, *sizes)
     assert (tmp_path / "cells.jsonl").read_bytes() == cells  # a finished cell is not measured again

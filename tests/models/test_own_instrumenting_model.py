@@ -15,4 +15,4 @@ def test_it_is_whole_in_each_process_where_the_policy_is_sharded(tiny_model, tin
     expected = [tiny(prompt, TOKENS)[0] for prompt in PROMPTS]
     for rank in range(2):
         results = json.loads((tmp_path / f"{rank}.json").read_text())
-        assert results == {"answers": expected[rank:], "sharded": True}
+        assert results == {"answers": expected[rank:], "frozen": True, "sharded": True}
