@@ -82,12 +82,12 @@ def _trained_with(name: str) -> dict[str, Any]:
 
 
 def check_policy(name: str) -> None:
-    """
-    Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not.
-    """
+    """Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not."""
     if _is_url(name):
         EndpointPolicy(name)
         return
+    if "/" not in name and not Path(name).is_dir():  # the Hub would be asked again and again
+        raise FileNotFoundError(f"there is no folder {name}; models on the Hub are named owner/name")
     _check_folder(name)
     try:
         from transformers import AutoConfig  # after what is quickly checked: it takes seconds

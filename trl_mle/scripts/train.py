@@ -88,6 +88,7 @@ def check_arguments(
     checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     launching.check_no_other_run(output_dir, checkpoint)
     launching.check_same_run(checkpoint, script_args, training_args, tasks)
+    launching.check_trackers(training_args)
     launching.check_engine(training_args, script_args.gpu_slots, model_args.use_peft)
     training_args.check_model(
         dropout=model_args.lora_dropout if model_args.use_peft else 0.0,
