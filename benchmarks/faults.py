@@ -44,8 +44,8 @@ FAULTS = [
         "trainer",
         "members of a group on two processes get different prompts",
         "trainer/asking/solution_prompts.py",
-        "group = (first + i) // self.args.group_size",
-        "group = i // self.args.group_size",
+        "[(first + i) // self.args.group_size for i in",
+        "[i // self.args.group_size for i in",
     ),
     Fault(
         "trainer",

@@ -21,6 +21,11 @@ def read(path: Path) -> list[dict[str, Any]]:
     return lines
 
 
+def evaluations(path: Path) -> list[dict[str, Any]]:
+    """The lines of the programs that `trl-mle evaluate` executed, without those of completions, in the order of sampling."""
+    return sorted((line for line in read(path) if "outcome" in line), key=lambda line: line["index"])
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Mean, and half of its 95% interval (Student's) over runs; NaN for a single one."""
     if len(values) == 1:

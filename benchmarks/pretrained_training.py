@@ -43,7 +43,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from paired import interval, read
+from paired import evaluations, interval, read
 from peft import LoraConfig
 from rich.console import Console
 from rich.table import Table
@@ -99,7 +99,7 @@ class Recorded(MLEReward):
 
 
 def scores_of(score: Score | None) -> tuple[float | None, float | None]:
-    """Of a program: on the rows that choose, and on the others."""
+    """A program's scores on the rows that choose, and on the others."""
     return (score.value, score.held_out) if score is not None and score.valid else (None, None)
 
 
@@ -137,9 +137,7 @@ def sample(policy: str, competition: str, arm: str, seed: int, count: int, folde
     evaluate(
         policy, competition, folder, holdout=0.5, num_samples=count, batch_size=32, ideas=ideas, seed=1_000_000 + seed
     )
-    lines = sorted(
-        (line for line in read(folder / "policy.jsonl") if "outcome" in line), key=lambda line: line["index"]
-    )
+    lines = evaluations(folder / "policy.jsonl")
     return [scores_of(Score(**line["score"]) if line["score"] else None) for line in lines]
 
 

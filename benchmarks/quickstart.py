@@ -17,12 +17,12 @@ import subprocess
 import sys
 import threading
 import time
-from operator import itemgetter
 from pathlib import Path
 from statistics import fmean, stdev
 
 import psutil
 import yaml
+from paired import evaluations
 from rich.console import Console
 from rich.table import Table
 
@@ -117,9 +117,7 @@ def one_seed(seed: int, competition: str, output: Path, args: argparse.Namespace
     figures = {row["policy"]: row for row in rows}
     scores = {}
     for name in ("before", "after"):
-        with open(Path(evaluation) / f"{name}.jsonl", encoding="utf-8") as file:
-            # In the order in which they ended, beside the completions
-            rows = sorted((row for row in map(json.loads, file) if "outcome" in row), key=itemgetter("index"))
+        rows = evaluations(Path(evaluation) / f"{name}.jsonl")
         scores[name] = [row["score"]["held_out"] for row in rows if row["score"] and row["score"]["valid"]]
     count = min(map(len, scores.values()))
     for name in ("before", "after"):
@@ -167,7 +165,7 @@ def main() -> None:
     parser.add_argument("--num_samples", type=int, default=128)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-quickstart"))
     args, training = parser.parse_known_args()
-    runs, evaluations = [], []
+    runs, folders = [], []
     for competition in args.competitions:
         outputs = [args.output / f"{load_competition(competition).slug}-{seed}" for seed in args.seeds]
         measured = [
@@ -176,9 +174,9 @@ def main() -> None:
         ]
         show(competition, args.num_samples, measured)
         runs += measured
-        evaluations += [str(output / "evaluation") for output in outputs]
+        folders += [str(output / "evaluation") for output in outputs]
     (args.output / "results.json").write_text(json.dumps(runs, indent=2) + "\n")
-    compare = [sys.executable, "-m", "trl_mle.cli", "compare", *evaluations]
+    compare = [sys.executable, "-m", "trl_mle.cli", "compare", *folders]
     subprocess.run([*compare, "--markdown", str(args.output / "results.md")], check=True)
 
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from paired import bootstrap, read
+from paired import bootstrap, evaluations, read
 from peft import LoraConfig
 from pretrained_training import LORA, TRAINING, evaluate
 from rich.console import Console
@@ -64,9 +64,7 @@ def sample(policy: str, tasks: str, folder: Path) -> list[dict[str, Any]]:
     """By task, the share of valid programs and their mean normalised score."""
     evaluate(policy, tasks, folder, num_samples=SAMPLES, batch_size=SAMPLES)
     scores: dict[str, list[float]] = {}
-    for line in read(folder / "policy.jsonl"):
-        if "outcome" not in line:  # a completion
-            continue
+    for line in evaluations(folder / "policy.jsonl"):
         score = line["score"]["value"] if line["score"] and line["score"]["valid"] else None
         scores.setdefault(line["competition"], []).append(np.nan if score is None else score)
     loaded = TaskSet([tasks])

@@ -290,7 +290,7 @@ class MLEReward:
     def submit_programs(self, items: Sequence[tuple[str | None, Competition | str]]) -> list["PendingEvaluation"]:
         """The same with programs instead of completions; `None` for a completion without a program."""
         requests = [(source, self._competition(which)) for source, which in items]
-        new = {index: source for index, source in enumerate(self._new(requests)) if source is not None}
+        new = self._new(requests)
         texts = list(new.values())
         programs: Sequence[Program] = (
             self.instrumenter.instrument_many(texts) if self.instrumenter is not None else texts
@@ -298,13 +298,16 @@ class MLEReward:
         instrumented = dict(zip(new, programs, strict=True))
         return [self._begin(*request, instrumented.get(index)) for index, request in enumerate(requests)]
 
-    def _new(self, requests: Sequence[tuple[str | None, Competition]]) -> list[str | None]:
-        """The programs that are executed; `None` for those that are not, because an equal one is or was."""
-        if not self.reuse_results:
-            return [source for source, _ in requests]
-        keys = [None if source is None else _key(source, competition) for source, competition in requests]
-        is_known = [key in self._equal or key in keys[:index] for index, key in enumerate(keys)]
-        return [None if known else source for known, (source, _) in zip(is_known, requests, strict=True)]
+    def _new(self, requests: Sequence[tuple[str | None, Competition]]) -> dict[int, str]:
+        """The programs that are executed, by their place: not one whose equal is or was."""
+        new, begun = dict[int, str](), set(self._equal)
+        for index, (source, competition) in enumerate(requests):
+            if source is None or (self.reuse_results and _key(source, competition) in begun):
+                continue
+            new[index] = source
+            if self.reuse_results:
+                begun.add(_key(source, competition))
+        return new
 
     def stop(self, pending: PendingEvaluation) -> None:
         """Ends a program whose result is no longer needed. An equal one that waits for it runs by itself."""

@@ -96,23 +96,14 @@ class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
             return generated(self.generation_batch.rollouts)
         return super()._generate(prompts)
 
-    def _get_per_token_logps_and_entropies(
-        self,
-        model: Any,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor,
-        logits_to_keep: int,
-        *args: Any,
-        **kwargs: Any,
-    ) -> tuple:
+    def _get_per_token_logps_and_entropies(self, model: Any, *inputs: Any, **kwargs: Any) -> tuple:
         # TRL asks for log-probabilities because it considers the samples fresh: return those of the policy that
         # sampled
         if isinstance(self.generation_batch, ReplayedBatch) and self.args.trl_asks_for_old_logps:
-            stored = self.generation_batch.take_logps(logits_to_keep)
+            stored = self.generation_batch.take_logps(inputs[2])  # as many tokens as TRL asks for
             if stored is not None:
                 return stored.to(self.accelerator.device), None, None
-        inputs = input_ids, attention_mask, logits_to_keep
-        return super()._get_per_token_logps_and_entropies(model, *inputs, *args, **kwargs)
+        return super()._get_per_token_logps_and_entropies(model, *inputs, **kwargs)
 
     def _evaluated(self, inputs: list[Row], completions: list) -> list[Row]:
         return inputs if isinstance(self.generation_batch, ReplayedBatch) else super()._evaluated(inputs, completions)

@@ -74,40 +74,44 @@ class SolutionPrompts:
             raise ValueError(
                 f"the dataset's prompts are texts, and those that improve are conversations: {NO_IMPROVING}"
             )
-        prompts: dict[Solution, Prompt] = {}
-        chosen = []
-        for i, row in enumerate(rows):
-            group = (first + i) // self.args.group_size
-            rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
-            improves = rng.random() < self.args.improve_probability
-            if improves and self.ideas:
-                chosen.append(self._varied(row, rng))
-                continue
-            parent = self.pool.sample(competition_of(row, self.competitions) or "", rng) if improves else None
-            if parent is None:
-                chosen.append(row)
-                continue
-            if parent not in prompts:
-                prompts[parent] = self.prompt_with(parent)
-            chosen.append(row | {"prompt": prompts[parent]} | _parent_columns(parent, row))
+        groups = [(first + i) // self.args.group_size for i in range(len(rows))]
+        instead: dict[int, Row] = {}  # what a group is asked, made once for all of its rows
+        prompts: dict[Solution, Prompt] = {}  # several groups may improve one solution
+        for group, row in zip(groups, rows, strict=True):
+            if group not in instead:
+                rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
+                improves = rng.random() < self.args.improve_probability
+                if improves:
+                    instead[group] = self._variation(row, rng) if self.ideas else self._improvement(row, rng, prompts)
+                else:
+                    instead[group] = {}
         self.generation += 1
-        return chosen
+        return [row | instead[group] for group, row in zip(groups, rows, strict=True)]
 
-    def _varied(self, row: Row, rng: random.Random) -> Row:
-        """A row that asks for a variation of one of the best ideas; the row itself if there is none yet."""
+    def _improvement(self, row: Row, rng: random.Random, prompts: dict[Solution, Prompt]) -> Row:
+        """The columns that ask to improve a solution; empty if there is none yet."""
+        parent = self.pool.sample(competition_of(row, self.competitions) or "", rng)
+        if parent is None:
+            return {}
+        if parent not in prompts:
+            prompts[parent] = self.prompt_with(parent)
+        return {"prompt": prompts[parent]} | _parent_columns(parent, row)
+
+    def _variation(self, row: Row, rng: random.Random) -> Row:
+        """The columns that ask for a variation of one of the best ideas; empty if there is none yet."""
         name = competition_of(row, self.competitions) or ""
         best: dict[str | None, Solution] = {}
         for solution in self.pool.ranked(name):
             best.setdefault(solution.idea, solution)
         parents = [solution for idea, solution in best.items() if idea is not None and NUMBER.search(idea)][:VARIED]
         if not parents:
-            return row
+            return {}
         parent = rng.choices(parents, weights=range(len(parents), 0, -1))[0]
         idea = self.ideas.varied(self.competitions[name], parent.idea or "", rng)
         if idea is None:
-            return row
+            return {}
         prompt = scratch_prompt(self.competitions[name], self.limits, self.args.begin_program, idea)
-        return row | {"prompt": prompt} | _parent_columns(parent, row) | {"idea": idea.name}
+        return {"prompt": prompt} | _parent_columns(parent, row) | {"idea": idea.name}
 
     def prompt_with(self, parent: Solution) -> Prompt:
         """The prompt to improve a solution."""
