@@ -1,74 +1,59 @@
-"""Programs that solve the generated tasks: a plain one, which takes the data as it comes, and one that knows the traps."""
+"""Programs that solve the generated tasks: one takes the data as it comes, and one knows the traps."""
 
+import re
 from pathlib import Path
-from typing import Any
 
+from trl_mle.competitions.families.task import task_contents
 from trl_mle.data_files import read_data
 
 
-_PIECES = read_data(Path(__file__).with_name("solutions.yaml"))
+PIECES = read_data(Path(__file__).with_name("solutions.yaml"))
 
 
-def plain_program(facts: dict[str, Any]) -> str:
-    """A program that boosts trees on the columns as they come: texts and days as codes, gaps as medians."""
-    kind = "Classifier" if facts["classes"] else "Regressor"
-    predict = _PIECES["predict"][facts["metric"]].format(target=facts["target"])
-    return _PIECES["plain"].format(kind=kind, target=facts["target"], predict=predict)
+def plain_solution(task_id: str) -> str:
+    """A program that knows of no trap: boosted trees on the columns as they come, texts as codes, gaps as medians."""
+    facts = task_contents(task_id).facts
+    predict = PIECES["predict"][facts["metric"]].format(**facts)
+    model = "Classifier" if facts["classes"] else "Regressor"
+    return PIECES["plain"].format(target=facts["target"], model=model, predict=predict)
 
 
-def reference_program(facts: dict[str, Any]) -> str:
-    """A program that undoes the traps, makes the features that the dependence asks for, and chooses among models that fit it."""
-    classes, traps = facts["classes"], facts["traps"]
-    before, after = (
-        "".join(_PIECES[when][trap].format(**facts) for trap in traps if trap in _PIECES[when])
-        for when in ("before", "after")
-    )
-    date = text = ""
-    if facts["date"] is not None:
-        date = _PIECES["date" if facts["dependence"] == "calendar" else "date_dropped"].format(**facts)
-    if facts["text"] is not None:
-        text = _PIECES["text" if facts["dependence"] == "words" else "text_dropped"].format(**facts)
-    noise = "noise" in traps
-    clean = ""
-    if classes:
-        encode, width = _PIECES["encode_classes"], "len(names)"
-        if noise:
-            clean = _PIECES["clean"].format(share=facts["noise_share"], rest=1 - facts["noise_share"])
-    else:
-        y = "np.log1p(labels.to_numpy())" if facts["is_amount"] else "labels.to_numpy()"
-        encode, width = _PIECES["encode_numbers"].format(y=y), "1"
-        encode += _PIECES["clip"] if noise else ""
-    kinds = _PIECES["candidates"][facts["dependence"]]
-    models = [model for kind in kinds for model in _PIECES["models"][kind]["classes" if classes else "numbers"]]
-    found = "np.exp(found[:, 0])" if facts["is_amount"] else "found[:, 0]"
-    return _PIECES["reference"].format(
-        imports=_imports(facts, kinds),
-        folds="StratifiedKFold" if classes else "KFold",
-        before=before,
+def reference_solution(task_id: str) -> str:
+    """A program that undoes the traps, makes the features that the dependence asks for, and chooses among models."""
+    facts = task_contents(task_id).facts
+    classes, traps, dependence = facts["classes"], facts["traps"], facts["dependence"]
+    kinds = PIECES["candidates"][dependence]
+    models = [model for kind in kinds for model in PIECES["models"][kind]["classes" if classes else "numbers"]]
+    steps = [PIECES["after"][trap] for trap in traps if trap in PIECES["after"]]
+    for column, needed_by in (("date", "calendar"), ("text", "words")):
+        if facts[column] is not None:
+            steps.append(PIECES[column if dependence == needed_by else f"{column}_dropped"])
+    steps += [PIECES["features"], PIECES["weights" if "shift" in traps else "no_weights"]]
+    steps.append(PIECES["encode_classes" if classes else "encode_numbers"])
+    if "noise" in traps and not classes:
+        steps.append(PIECES["clip"])
+    if "paired" in kinds:
+        steps.append(PIECES["pairs"])
+    submit = PIECES["clean"] if "noise" in traps and classes else ""
+    facts = facts | {"y": "labels.to_numpy()", "found": "found[:, 0]", "rest": 1 - facts["noise_share"]}
+    if facts["is_amount"]:
+        facts |= {"y": "np.log1p(labels.to_numpy())", "found": "np.exp(found[:, 0])"}
+    program = PIECES["reference"].format(
+        before=PIECES["before"] if "duplicates" in traps else "",
         target=facts["target"],
-        after=after,
-        date=date,
-        text=text,
-        features=_PIECES["features"],
-        weights=_PIECES["weights" if "shift" in traps else "no_weights"],
-        encode=encode,
-        pairs=_PIECES["pairs"] if "paired" in kinds else "",
+        steps="".join(steps).format(**facts),
         candidates="\n".join(f"    {model}," for model in models),
-        width=width,
-        submit=clean + _PIECES["submit"][facts["metric"]].format(target=facts["target"], found=found),
+        folds="StratifiedKFold" if classes else "KFold",
+        width="len(names)" if classes else "1",
+        submit=(submit + PIECES["submit"][facts["metric"]]).format(**facts),
     )
+    return f"import numpy as np\nimport pandas as pd\n{_imports(program)}\n\n{program}"
 
 
-def _imports(facts: dict[str, Any], kinds: tuple[str, ...]) -> str:
-    """What the reference takes from scikit-learn."""
-    linear = {"LogisticRegression" if facts["classes"] else "Ridge"}
-    if "shift" in facts["traps"]:
-        linear.add("LogisticRegression")
-    boosting = "HistGradientBoosting" + ("Classifier" if facts["classes"] else "Regressor")
-    lines = [
-        f"from sklearn.ensemble import {boosting}\n" if "trees" in kinds else "",
-        f"from sklearn.linear_model import {', '.join(sorted(linear))}\n",
-        f"from sklearn.model_selection import {'StratifiedKFold' if facts['classes'] else 'KFold'}\n",
-        "from sklearn.preprocessing import PolynomialFeatures\n" if "paired" in kinds else "",
-    ]
-    return "".join(lines)
+def _imports(program: str) -> str:
+    """What a program takes from scikit-learn."""
+    used = {
+        module: [name for name in names if re.search(rf"\b{name}\(", program)]
+        for module, names in PIECES["imports"].items()
+    }
+    return "".join(f"from sklearn.{module} import {', '.join(names)}\n" for module, names in used.items() if names)

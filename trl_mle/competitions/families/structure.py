@@ -1,51 +1,29 @@
 """The structure of a generated task: what it is, apart from its numbers."""
 
 import hashlib
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 
+from trl_mle.competitions.competition import CompetitionError
 from trl_mle.competitions.families.words import DOMAINS
-from trl_mle.competitions.metrics import METRICS, Takes
+from trl_mle.data_files import read_data
 
 
-# One structure in so many is for testing
-TEST_SHARE = 4
-FORMS = {
-    "roc_auc": "yes_or_no",
-    "log_loss": "kind",
-    "accuracy": "kind",
-    "quadratic_weighted_kappa": "grade",
-    "rmse": "value",
-    "mean_columnwise_rmsle": "amount",
-    "pearson_correlation": "value",
-}
-EVALUATIONS = {
-    "roc_auc": "the area under the ROC curve",
-    "log_loss": "the multi-class logarithmic loss of the probabilities of all labels",
-    "accuracy": "accuracy, the share of labels that are right",
-    "quadratic_weighted_kappa": "the quadratic weighted kappa of the predicted and the true grades, whole numbers from 1 to 5",
-    "rmse": "the root mean squared error",
-    "mean_columnwise_rmsle": "the root mean squared error of log(1 + x)",
-    "pearson_correlation": "Pearson's correlation of the predicted and the true values",
-}
+PREFIX = "task:"
+TEST_SHARE = 4  # one structure in so many is for testing
+TEXTS = read_data(Path(__file__).with_name("texts.yaml"))
+TRAPS = TEXTS["traps"]  # what the description says of each
+FORMS = {metric: form for metric, (form, _) in TEXTS["metrics"].items()}
 DEPENDENCES = ("linear", "thresholds", "interactions", "calendar", "words")
-# By trap: what the description says of it
-TRAPS = {
-    "leak": "`{leak}` is filled in only when the outcome is known{in_test}.",
-    "number": "`{number}` counts the {rows} as they were filed: in train.csv by their outcome.",
-    "missing": "An empty `{empty}` has a meaning of its own, and `{coded}` is {code} where nobody took it.",
-    "shift": "The {rows} of test.csv have a larger `{shifted}`, on average.",
-    "duplicates": "Some {rows} were entered into train.csv many times.",
-    "unseen": "`{group}` begins with a region, and test.csv has codes that train.csv lacks.",
-    "imbalance": "One outcome is far more frequent than the others.",
-    "noise": "Some outcomes in train.csv are wrong; those of test.csv were checked.",
-    "units": "`{typed}` and `{category}` were typed in by hand, the former in {unit} or in {other}.",
-    "tail": "A few {rows} have by far the largest outcomes.",
-}
-CLASSIFICATION = tuple(name for name in FORMS if METRICS[name].takes is not Takes.NUMBERS)
 # Traps that do not go with every metric
-ONLY_WITH = {"imbalance": CLASSIFICATION, "tail": ("mean_columnwise_rmsle", "pearson_correlation")}
+ONLY_WITH = {
+    "imbalance": ("roc_auc", "log_loss", "accuracy", "quadratic_weighted_kappa"),
+    "tail": ("mean_columnwise_rmsle", "pearson_correlation"),
+}
 
 
 class Structure(NamedTuple):
@@ -68,15 +46,29 @@ class Structure(NamedTuple):
         return "amount" if "tail" in self.traps else FORMS[self.metric]
 
 
-def draw_structure(random: np.random.RandomState) -> Structure:
-    """A structure, of either side."""
+def structure_of(task_id: str) -> Structure:
+    """The structure of a task; see [`load_task`] for its id."""
+    return seeded(task_id)[0]
+
+
+def seeded(task_id: str) -> tuple[Structure, RandomState]:
+    """The structure of a task, and what draws the rest."""
+    side = re.fullmatch(rf"{PREFIX}(train|test)/(0|[1-9][0-9]{{0,17}})", task_id)
+    if side is None:
+        raise CompetitionError(
+            f"there is no competition {task_id!r}; write task:train/<n> or task:test/<n>, n a number of up to 18 digits"
+        )
+    # RandomState because numpy promises that its stream never changes
+    random = RandomState(np.frombuffer(hashlib.sha256(task_id.encode()).digest(), ">u4").astype(np.uint32))
+    while (structure := _draw_structure(random)).side != side[1]:
+        pass
+    return structure, random
+
+
+def _draw_structure(random: RandomState) -> Structure:
     metric = str(random.choice(list(FORMS)))
     fitting = [trap for trap in TRAPS if metric in ONLY_WITH.get(trap, FORMS)]
     count = random.choice(4, p=[0.1, 0.35, 0.35, 0.2])
-    traps = random.choice(len(fitting), count, replace=False)
-    return Structure(
-        str(random.choice(list(DOMAINS))),
-        str(random.choice(DEPENDENCES)),
-        tuple(fitting[i] for i in sorted(traps)),
-        metric,
-    )
+    traps = tuple(fitting[i] for i in sorted(random.choice(len(fitting), count, replace=False)))
+    domain = str(random.choice(list(DOMAINS)))
+    return Structure(domain, str(random.choice(DEPENDENCES)), traps, metric)

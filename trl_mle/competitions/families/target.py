@@ -1,87 +1,86 @@
 """The target of a generated task: labels, answers and best predictions, and which rows are in test.csv."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.random import RandomState
 
-from trl_mle.competitions.families.signals import Features, draw_signal
+from trl_mle.competitions.families.signals import draw_signal
 from trl_mle.competitions.families.structure import Structure
+from trl_mle.competitions.families.table_columns import Columns
 from trl_mle.competitions.families.words import DOMAINS
 from trl_mle.competitions.metrics import METRICS, Takes
 
 
 LEAST_ROWS = 5  # of each class, in train.csv as well as in test.csv
+NOISE = (0.3, 0.5, 0.8)  # standard deviations beside a signal of 1
 ROUNDED = ("mean_columnwise_rmsle", "pearson_correlation")  # guesses in the sample submission
 
 
 class Target(NamedTuple):
-    """Labels as train.csv has them, answers and best predictions as submissions have them, and classes, if there are any."""
-
-    labels: pd.Series
-    answers: pd.DataFrame
-    ceiling: pd.DataFrame
-    classes: np.ndarray | None
+    labels: pd.Series  # as train.csv has them
+    answers: pd.DataFrame  # as submissions have them
+    ceiling: pd.DataFrame  # the best predictions
+    classes: np.ndarray | None  # unless they are numbers
 
 
-def draw_target(
-    structure: Structure, features: Features, group: np.ndarray | None, random: np.random.RandomState
-) -> Target:
-    domain, form = DOMAINS[structure.domain], structure.form
+def draw_target(structure: Structure, columns: Columns, group: np.ndarray | None, random: RandomState) -> Target:
+    signal = partial(draw_signal, structure, columns, group, random)
+    form, domain = structure.form, DOMAINS[structure.domain]
     column = getattr(domain, form)[0]
     if form in ("value", "amount"):
-        return _measured_target(structure, column, draw_signal(structure, features, group, random), random)
-    labels = domain.kind[2] if form == "kind" else tuple(range(5 if form == "grade" else 2))
+        values, best = _numbers(structure, signal(), random)
+        answers = pd.DataFrame({column: values})
+        return Target(answers[column], answers, pd.DataFrame({column: best}), None)
+    labels = {"yes_or_no": np.arange(2), "grade": np.arange(1, 6)}.get(form, np.array(domain.kind[2], dtype=object))
     shares = random.uniform(0.7, 1.3, len(labels))
     if "imbalance" in structure.traps:
-        shares[random.randint(len(labels)) if form == "kind" else 0] *= 10 if len(labels) == 2 else 6
+        shares[random.randint(len(labels)) if form == "kind" else 0] *= 10 if form == "yes_or_no" else 6
     shares /= shares.sum()
-    rows = len(features.days)
-    if form == "grade":
-        from scipy.special import ndtr  # here, because it takes time that most commands need not wait
-
-        signal, noise = draw_signal(structure, features, group, random), random.choice([0.3, 0.5, 0.8])
-        felt = signal + noise * random.normal(size=rows)
-        ends = np.quantile(felt, shares.cumsum()[:-1])
-        classes = (felt[:, None] > ends).sum(axis=1)
-        below = ndtr((ends - signal[:, None]) / noise)
-        chances = np.diff(below, axis=1, prepend=0, append=1)
-    else:
-        logits = np.zeros((rows, len(labels)))
-        scale = random.choice([1.8, 2.6, 3.8])
-        for label in range(1 if form == "yes_or_no" else 0, len(labels)):
-            logits[:, label] = scale * draw_signal(structure, features, group, random)
-        chances = _calibrated(logits, shares)
-        classes = (chances.cumsum(axis=1)[:, :-1] < random.random_sample((rows, 1))).sum(axis=1)
+    classes, chances = (_grades if form == "grade" else _kinds)(signal, shares, random)
     classes = enough(classes, chances)
+    answers = pd.DataFrame({column: labels[classes]})
+    if METRICS[structure.metric].takes is Takes.PROBABILITIES:
+        one_hot = pd.DataFrame(np.eye(len(labels), dtype=int)[classes], columns=list(labels))
+        return Target(answers[column], one_hot, pd.DataFrame(chances, columns=list(labels)), classes)
     if form == "yes_or_no":
-        answers = pd.DataFrame({column: classes})
-        return Target(answers[column], answers, pd.DataFrame({column: chances[:, 1]}), classes)
-    if form == "grade":
-        answers = pd.DataFrame({column: classes + 1})
-        return Target(answers[column], answers, pd.DataFrame({column: best_by_kappa(chances) + 1}), classes)
-    names = np.array(labels, dtype=object)
-    recorded = pd.Series(names[classes], name=column)
-    if METRICS[structure.metric].takes is Takes.LABELS:
-        best = pd.DataFrame({column: names[chances.argmax(axis=1)]})
-        return Target(recorded, recorded.to_frame(), best, classes)
-    one_hot = pd.DataFrame(np.eye(len(labels), dtype=int)[classes], columns=list(labels))
-    return Target(recorded, one_hot, pd.DataFrame(chances, columns=list(labels)), classes)
+        best = chances[:, 1]
+    else:
+        best = labels[best_by_kappa(chances) if form == "grade" else chances.argmax(axis=1)]
+    return Target(answers[column], answers, pd.DataFrame({column: best}), classes)
 
 
-def _measured_target(structure: Structure, column: str, signal: np.ndarray, random: np.random.RandomState) -> Target:
-    noise = random.choice([0.3, 0.5, 0.8])
-    noisy = signal + noise * random.normal(size=len(signal))
+def _numbers(structure: Structure, signal: np.ndarray, random: RandomState) -> tuple[np.ndarray, np.ndarray]:
+    noisy = signal + random.choice(NOISE) * random.normal(size=len(signal))
     if structure.form == "value":
         centre = random.uniform(-1, 2)
-        answers, best = (centre + noisy).round(3), centre + signal
-    else:
-        width, middle = (0.9 if "tail" in structure.traps else 0.4), random.uniform(4, 5)
-        answers = np.expm1(middle + width * noisy).clip(0.01).round(2)
-        # By the mean of the logarithm. The mean itself is that times a factor, which no correlation minds
-        best = np.expm1(middle + width * signal).clip(0)
-    table = pd.DataFrame({column: answers})
-    return Target(table[column], table, pd.DataFrame({column: best}), None)
+        return (centre + noisy).round(3), centre + signal
+    width, middle = (0.9 if "tail" in structure.traps else 0.4), random.uniform(4, 5)
+    # The best is by the mean of the logarithm. The mean itself is that times a factor, which no correlation minds
+    return np.expm1(middle + width * noisy).clip(0.01).round(2), np.expm1(middle + width * signal).clip(0)
+
+
+def _grades(draw: Callable[[], np.ndarray], shares: np.ndarray, random: RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Classes that follow one signal in their order, and the chances of all."""
+    from scipy.special import ndtr  # here, because it takes time that most commands need not wait
+
+    signal, noise = draw(), random.choice(NOISE)
+    felt = signal + noise * random.normal(size=len(signal))
+    ends = np.quantile(felt, shares.cumsum()[:-1])
+    below = ndtr((ends - signal[:, None]) / noise)
+    return (felt[:, None] > ends).sum(axis=1), np.diff(below, axis=1, prepend=0, append=1)
+
+
+def _kinds(draw: Callable[[], np.ndarray], shares: np.ndarray, random: RandomState) -> tuple[np.ndarray, np.ndarray]:
+    """Classes with a signal each, but for the first of two, and the chances of all."""
+    scale = random.choice([1.8, 2.6, 3.8])
+    signals = [scale * draw() for _ in shares[len(shares) == 2 :]]
+    logits = np.column_stack([np.zeros_like(signals[0])] * (len(shares) == 2) + signals)
+    chances = _calibrated(logits, shares)
+    return (chances.cumsum(axis=1)[:, :-1] < random.random_sample((len(logits), 1))).sum(axis=1), chances
 
 
 def _calibrated(logits: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -107,9 +106,9 @@ def enough(classes: np.ndarray, chances: np.ndarray) -> np.ndarray:
 
 def best_by_kappa(chances: np.ndarray) -> np.ndarray:
     """
-    The classes with the largest quadratic weighted kappa, 1 - E[(a - b)²] / E[(a - b')²], to be expected of labels that have
-    these chances, shape (rows, classes): of each row the class b that minimises its part of E[(a - b)²] - r E[(a - b')²],
-    where r is the quotient itself (Dinkelbach's method).
+    The classes b with the largest quadratic weighted kappa, 1 - E[(a - b)²] / E[(a - b')²], for labels a with these
+    chances, shape (rows, classes): each minimises E[(a - b)²] - r E[(a - b')²], where r is the quotient itself
+    (Dinkelbach's method).
     """
     squares = (np.arange(chances.shape[1])[:, None] - np.arange(chances.shape[1])) ** 2.0
     own = (chances[:, :, None] * squares).sum(axis=1)
@@ -124,7 +123,7 @@ def best_by_kappa(chances: np.ndarray) -> np.ndarray:
 def split(lean: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     """Which rows are in test.csv: the third with the largest values, but both parts have some rows of each class."""
     in_test = lean.argsort(kind="stable").argsort() >= len(lean) * 2 // 3
-    for label in range(0 if classes is None else int(classes.max()) + 1):
+    for label in [] if classes is None else np.unique(classes):
         rows = np.flatnonzero(classes == label)
         for part in (True, False):
             there = in_test[rows] == part
@@ -134,8 +133,7 @@ def split(lean: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
 
 def guesses(answers: pd.DataFrame, metric: str, rows: int) -> pd.DataFrame:
     """What a constant can do at best, by the answers of the training rows."""
-    columns = {}
-    for name, labels in answers.items():
-        guess = METRICS[metric].constant_guess(labels)
-        columns[name] = np.resize(np.round(guess, 3) if metric in ROUNDED else guess, rows)
-    return pd.DataFrame(columns)
+    best: dict[Any, Any] = {name: METRICS[metric].constant_guess(labels) for name, labels in answers.items()}
+    if metric in ROUNDED:
+        best = {name: np.round(guess, 3) for name, guess in best.items()}
+    return pd.DataFrame({name: np.resize(guess, rows) for name, guess in best.items()})

@@ -1,7 +1,7 @@
-"""What the generated tasks are about: their stories, names of columns, and phrases of their texts, from domains.yaml."""
+"""The settings of the generated tasks: stories, names of columns, and phrases of texts, from domains.yaml."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trl_mle.data_files import read_data
 
@@ -17,7 +17,7 @@ class Number(NamedTuple):
 
     @property
     def column(self) -> str:
-        """What it is called in a file."""
+        """Its name in a file."""
         return f"{self.name}_{self.unit}" if self.unit else self.name
 
 
@@ -34,8 +34,7 @@ class Domain(NamedTuple):
     group: tuple[str, tuple[str, ...]]  # a column with codes of places or persons, and the prefixes of the codes
     date: str  # a column with days
     text: tuple[str, tuple[str, ...]]  # a column with notes, and the phrases that they are made of
-    # What there is to be predicted, by the form that it has: a column, what it means, and the labels of a kind. A grade
-    # lies from 1 to 5, an amount is positive
+    # The targets by form: a column, its meaning, and the labels of a kind. Grades are 1 to 5, amounts positive
     yes_or_no: tuple[str, str]
     kind: tuple[str, str, tuple[str, ...]]
     grade: tuple[str, str]
@@ -51,9 +50,7 @@ OTHER_UNITS = {
     "h": ("min", 60), "min": ("s", 60), "mw": ("kw", 1000),
 }  # fmt: skip
 
-
-def _domain(entry: dict[str, Any]) -> Domain:
-    return Domain(**entry | {"numbers": tuple(Number(*number) for number in entry["numbers"])})
-
-
-DOMAINS = {name: _domain(entry) for name, entry in read_data(Path(__file__).with_name("domains.yaml")).items()}
+DOMAINS = {
+    name: Domain(**entry | {"numbers": tuple(Number(*number) for number in entry["numbers"])})
+    for name, entry in read_data(Path(__file__).with_name("domains.yaml")).items()
+}
