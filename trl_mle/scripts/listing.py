@@ -10,7 +10,7 @@ from trl_mle.competitions import CompetitionError, list_competitions, load_compe
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.loading import prepared_bench
 from trl_mle.competitions.metrics import METRICS
-from trl_mle.competitions.mirrors import MIRRORS, PREFIX
+from trl_mle.competitions.mirrors import FACTS, PREFIX
 from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, metric_name
 
@@ -55,7 +55,7 @@ def _row(competition_id: str, data_dir: str | None) -> dict[str, Any]:
         metric = MLEBENCH_COMPETITIONS[original].metric
         row = {"id": competition_id, "metric": metric, "higher_is_better": METRICS[metric].higher_is_better}
         if original != competition_id:  # generated on first use, not by listing it
-            return row | {"status": "mirror", "test_rows": MIRRORS[original].rows // 4}
+            return row | {"status": "mirror", "test_rows": FACTS[original]["rows"] // 4}
     try:
         competition = load_competition(competition_id, data_dir)
     except CompetitionError as error:

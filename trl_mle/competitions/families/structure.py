@@ -56,7 +56,7 @@ def seeded(task_id: str) -> tuple[Structure, RandomState]:
     side = re.fullmatch(rf"{PREFIX}(train|test)/(0|[1-9][0-9]{{0,17}})", task_id)
     if side is None:
         raise CompetitionError(
-            f"there is no competition {task_id!r}; write task:train/<n> or task:test/<n>, n a number of up to 18 digits"
+            f"there is no competition {task_id!r}; write task:train/<n> or task:test/<n>, n of up to 18 digits"
         )
     # RandomState because numpy promises that its stream never changes
     random = RandomState(np.frombuffer(hashlib.sha256(task_id.encode()).digest(), ">u4").astype(np.uint32))

@@ -8,6 +8,7 @@ from random import Random
 
 import numpy as np
 import pandas as pd
+from numpy.random import RandomState
 
 from trl_mle.competitions.mirrors.mirror import (
     VOCABULARY,
@@ -15,10 +16,10 @@ from trl_mle.competitions.mirrors.mirror import (
     Grammar,
     Mirror,
     cut,
+    draw_yes_or_no,
     generator,
     hex_ids,
     integer_ids,
-    sigmoid,
 )
 
 
@@ -26,13 +27,13 @@ _ESSAY_SHARES = [0.07, 0.27, 0.36, 0.22, 0.06, 0.02]
 _ESSAY_NOISE = 0.4
 
 
-def _draw_essays(rows: int, random: np.random.RandomState) -> Drawn:
+def _draw_essays(rows: int, random: RandomState) -> Drawn:
     # A writer's four skills go together, but not quite, and the raters see all of them.
     skills = 0.6 * random.normal(size=(rows, 1)) + 0.8 * random.normal(size=(rows, 4))
     quality = skills @ [0.35, 0.25, 0.25, 0.25]
     rated = quality + _ESSAY_NOISE * quality.std() * random.normal(size=rows)
     single = generator(random)
-    levels = [Grammar(VOCABULARY["essays"], single, _less_common(share)) for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    levels = [Grammar("essays", single, _less_common(share)) for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
     texts = [_essay(levels, single, *row) for row in skills.tolist()]
     score = pd.DataFrame({"score": 1 + cut(rated, _ESSAY_SHARES)})
     ceiling = pd.DataFrame({"score": 1 + cut(quality, _ESSAY_SHARES)})
@@ -67,26 +68,24 @@ def _misspell(word: str, random: Random) -> str:
     if len(word) < 4:
         return word
     at = random.randrange(1, len(word) - 2)
-    return random.choice(
-        [
-            word[:at] + word[at + 1 :],
-            word[:at] + word[at + 1] + word[at] + word[at + 2 :],
-            word[:at] + word[at] + word[at:],
-        ]
-    )
+    before, letter, after = word[:at], word[at], word[at + 1 :]
+    return random.choice([before + after, before + after[0] + letter + after[1:], before + letter * 2 + after])
 
 
 _SUBREDDITS = VOCABULARY["subreddits"].split()
-_PIZZA_NOISE = 0.8
 
 
-def _draw_pizza(rows: int, random: np.random.RandomState) -> Drawn:
+# What a request may say, how often, and how much that moves a giver
+_REASONS = {
+    "need": (0.45, 1.3), "family": (0.3, 0.8), "craving": (0.45, -1.6),
+    "return": (0.3, 1.2), "thanks": (0.5, 0.5), "evidence": (0.15, 1.5),
+}  # fmt: skip
+
+
+def _draw_pizza(rows: int, random: RandomState) -> Drawn:
     single = generator(random)
-    grammar = Grammar(VOCABULARY["requests"], single)
-    # What a request says, and how much that moves a giver.
-    moves = {"need": 1.3, "family": 0.8, "craving": -1.6, "return": 1.2, "thanks": 0.5, "evidence": 1.5}
-    chance = {"need": 0.45, "family": 0.3, "craving": 0.45, "return": 0.3, "thanks": 0.5, "evidence": 0.15}
-    said = [[part for part in moves if single.random() < chance[part]] for _ in range(rows)]
+    grammar = Grammar("requests", single)
+    said = [[part for part, (share, _) in _REASONS.items() if single.random() < share] for _ in range(rows)]
     texts = [_request(grammar, single, parts) for parts in said]
     titles = [grammar.write("title") for _ in range(rows)]
 
@@ -101,54 +100,46 @@ def _draw_pizza(rows: int, random: np.random.RandomState) -> Drawn:
     first_seen = np.where(in_forum > 0, random.uniform(0, 1, rows) * age, 0)
 
     words = np.array([len(text.split()) for text in texts])
-    logits = np.array([sum(moves[part] for part in parts) for parts in said])
+    logits = np.array([sum(_REASONS[part][1] for part in parts) for parts in said])
     logits = (
         logits + 0.6 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2 + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
     )
-    received = cut(logits + _PIZZA_NOISE * random.logistic(size=rows), [0.754, 0.246]).astype(bool)
+    labels, chances = draw_yes_or_no(logits, 0.754, 0.8, random)
+    received = labels.astype(bool)
 
     later = random.uniform(100, 900, rows)  # days from the request to when the data was collected
     more = random.lognormal(3, 1.2, rows).astype(int)
-    table = pd.DataFrame(
-        {
-            "giver_username_if_known": "N/A",
-            "number_of_downvotes_of_request_at_retrieval": random.poisson(2.5, rows),
-            "number_of_upvotes_of_request_at_retrieval": random.poisson(4 + 3 * received),
-            "post_was_edited": random.random_sample(rows) < 0.08 + 0.12 * received,
-            "request_number_of_comments_at_retrieval": random.poisson(2 + 3 * received),
-            "request_text": texts,
-            "request_text_edit_aware": texts,
-            "request_title": titles,
-            "requester_account_age_in_days_at_request": age.round(6),
-            "requester_account_age_in_days_at_retrieval": (age + later).round(6),
-            "requester_days_since_first_post_on_raop_at_request": first_seen.round(6),
-            "requester_days_since_first_post_on_raop_at_retrieval": (first_seen + later).round(6),
-            "requester_number_of_comments_at_request": comments,
-            "requester_number_of_comments_at_retrieval": comments + more,
-            "requester_number_of_comments_in_raop_at_request": in_forum,
-            "requester_number_of_comments_in_raop_at_retrieval": in_forum + random.poisson(0.5 + 2 * received),
-            "requester_number_of_posts_at_request": posts,
-            "requester_number_of_posts_at_retrieval": posts + more // 4,
-            "requester_number_of_posts_on_raop_at_request": (in_forum > 3).astype(int),
-            "requester_number_of_posts_on_raop_at_retrieval": 1 + (in_forum > 3),
-            "requester_number_of_subreddits_at_request": [len(names) for names in subreddits],
-            "requester_received_pizza": received,
-            "requester_subreddits_at_request": subreddits,
-            "requester_upvotes_minus_downvotes_at_request": karma,
-            "requester_upvotes_minus_downvotes_at_retrieval": karma + 3 * more,
-            "requester_upvotes_plus_downvotes_at_request": votes.astype(int),
-            "requester_upvotes_plus_downvotes_at_retrieval": votes.astype(int) + 5 * more,
-            "requester_user_flair": [single.choice(["shroom", "PIF"]) if given else None for given in received],
-            "requester_username": [
-                f"{single.choice(_SUBREDDITS).lower()}_{single.randrange(10**6)}" for _ in range(rows)
-            ],
-            "unix_timestamp_of_request": time.astype(float),
-            "unix_timestamp_of_request_utc": time - 3600.0,
-        }
-    )
-    target = pd.DataFrame({"requester_received_pizza": received.astype(int)})
-    middle = np.quantile(logits, 0.754)
-    return Drawn(table, target, pd.DataFrame({"requester_received_pizza": sigmoid((logits - middle) / _PIZZA_NOISE)}))
+    table = {
+        "giver_username_if_known": "N/A",
+        "number_of_downvotes_of_request_at_retrieval": random.poisson(2.5, rows),
+        "number_of_upvotes_of_request_at_retrieval": random.poisson(4 + 3 * received),
+        "post_was_edited": random.random_sample(rows) < 0.08 + 0.12 * received,
+        "request_number_of_comments_at_retrieval": random.poisson(2 + 3 * received),
+        "request_text": texts,
+        "request_text_edit_aware": texts,
+        "request_title": titles,
+        "requester_number_of_subreddits_at_request": [len(names) for names in subreddits],
+        "requester_received_pizza": received,
+        "requester_subreddits_at_request": subreddits,
+        "requester_user_flair": [single.choice(["shroom", "PIF"]) if given else None for given in received],
+        "requester_username": [f"{single.choice(_SUBREDDITS).lower()}_{single.randrange(10**6)}" for _ in range(rows)],
+        "unix_timestamp_of_request": time.astype(float),
+        "unix_timestamp_of_request_utc": time - 3600.0,
+    }
+    for name, then, now in (
+        ("account_age_in_days", age.round(6), (age + later).round(6)),
+        ("days_since_first_post_on_raop", first_seen.round(6), (first_seen + later).round(6)),
+        ("number_of_comments", comments, comments + more),
+        ("number_of_comments_in_raop", in_forum, in_forum + random.poisson(0.5 + 2 * received)),
+        ("number_of_posts", posts, posts + more // 4),
+        ("number_of_posts_on_raop", (in_forum > 3).astype(int), 1 + (in_forum > 3)),
+        ("upvotes_minus_downvotes", karma, karma + 3 * more),
+        ("upvotes_plus_downvotes", votes.astype(int), votes.astype(int) + 5 * more),
+    ):
+        table |= {f"requester_{name}_at_request": then, f"requester_{name}_at_retrieval": now}
+    target = pd.DataFrame({"requester_received_pizza": labels})
+    ceiling = pd.DataFrame({"requester_received_pizza": chances})
+    return Drawn(pd.DataFrame(table), target, ceiling)
 
 
 def _request(grammar: Grammar, random: Random, parts: list[str]) -> str:
@@ -157,7 +148,7 @@ def _request(grammar: Grammar, random: Random, parts: list[str]) -> str:
     return " ".join(grammar.sentence(part) + "." for part in parts).replace(". I ", ".\n\nI ", 1)
 
 
-def _pizza_ids(train: int, test: int, random: np.random.RandomState) -> list[str]:
+def _pizza_ids(train: int, test: int, random: RandomState) -> list[str]:
     return [f"t3_{np.base_repr(number, 36).lower()}" for number in integer_ids(36**4, 36**5)(train, test, random)]
 
 
@@ -182,9 +173,9 @@ _MODELS = {  # what is thought of each, beyond what it writes
 _WINNERS = ["winner_model_a", "winner_model_b", "winner_tie"]
 
 
-def _draw_chats(rows: int, random: np.random.RandomState) -> Drawn:
+def _draw_chats(rows: int, random: RandomState) -> Drawn:
     single = generator(random)
-    grammar = Grammar(VOCABULARY["chats"], single)
+    grammar = Grammar("chats", single)
     chats, appeals = [], []
     for _ in range(rows):
         topic = grammar.write("topic")
@@ -221,13 +212,7 @@ def _answer(grammar: Grammar, random: Random, topic: str) -> tuple[str, float]:
 
 
 LONG_TEXT_MIRRORS = {
-    "learning-agency-lab-automated-essay-scoring-2": Mirror(
-        rows=800, draw=_draw_essays, sample={"score": 3}, ids=hex_ids(7)
-    ),
-    "random-acts-of-pizza": Mirror(
-        rows=1200, draw=_draw_pizza, sample={"requester_received_pizza": 0}, ids=_pizza_ids, adapt=_adapt_pizza
-    ),
-    "lmsys-chatbot-arena": Mirror(
-        rows=1200, draw=_draw_chats, sample=dict.fromkeys(_WINNERS, 1 / 3), ids=integer_ids(30_000, 2**32)
-    ),
+    "learning-agency-lab-automated-essay-scoring-2": Mirror(_draw_essays, hex_ids(7)),
+    "random-acts-of-pizza": Mirror(_draw_pizza, _pizza_ids, _adapt_pizza),
+    "lmsys-chatbot-arena": Mirror(_draw_chats, integer_ids(30_000, 2**32)),
 }

@@ -1,7 +1,6 @@
 """Makes and loads mirrors."""
 
 import re
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,36 +20,31 @@ PREFIX = "mirror:"
 _BY_KIND = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
 # In the order of the catalogue, which may hold competitions without one
 MIRRORS = {name: _BY_KIND[name] for name in MLEBENCH_COMPETITIONS if name in _BY_KIND}
-DESCRIPTIONS = read_data(Path(__file__).with_name("mirrors.yaml"))
-MAX_ROWS = 100_000
+FACTS = read_data(Path(__file__).with_name("mirrors.yaml"))
+LEAST_ROWS, MAX_ROWS = 50, 100_000
 
 
 def load_mirror(competition_id: str) -> Competition:
     """
-    Loads the mirror of an MLE-bench competition, graded by the rules of the original; its files are written on first use.
-    Size and seed may follow its id, as in `mirror:leaf-classification?rows=500&seed=3`.
+    Loads the mirror of an MLE-bench competition, graded by the rules of the original; its files are written on first
+    use. Size and seed may follow its id, as in `mirror:leaf-classification?rows=500&seed=3`.
     """
     original, _, query = competition_id.removeprefix(PREFIX).partition("?")
     if original not in MIRRORS:
         part_of = next((name for name in MIRRORS if original and original in name), original)
-        known = {name: PREFIX + name for name in MIRRORS}
-        hint = did_you_mean(part_of, known, known) or f"there are {', '.join(known.values())}"
+        names = {name: PREFIX + name for name in MIRRORS}
+        hint = did_you_mean(part_of, names, names) or f"there are {', '.join(names.values())}"
         raise CompetitionError(f"there is no competition {competition_id!r}; {hint}")
-    numbers = _numbers(competition_id, query)
-    write = partial(make_mirror, original, rows=numbers.get("rows"), seed=numbers.get("seed", 0))
-    prepared = cached_folder(competition_id, path_slug(competition_id), write)
-    return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[original], prepared)
-
-
-def _numbers(competition_id: str, query: str) -> dict[str, int]:
-    """Parses the part after the "?": `rows` and `seed`, each at most once."""
     numbers = dict(re.findall(r"(rows|seed)=(\d{1,9})", query, re.ASCII))
     if "&".join(f"{key}={value}" for key, value in numbers.items()) != query:
         raise CompetitionError(
-            f"what follows the '?' of {competition_id!r} is not understood; "
-            f"write for example {competition_id.partition('?')[0]}?rows=500&seed=3"
+            f"{competition_id!r} is not understood: write for example {PREFIX}{original}?rows=500&seed=3"
         )
-    return {key: int(value) for key, value in numbers.items()}
+    size_and_seed = {key: int(value) for key, value in numbers.items()}
+    prepared = cached_folder(
+        competition_id, path_slug(competition_id), lambda folder: make_mirror(original, folder, **size_and_seed)
+    )
+    return competition_from_folder(competition_id, MLEBENCH_COMPETITIONS[original], prepared)
 
 
 def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
@@ -58,15 +52,14 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
     Writes `public/` and `private/` of a mirror, a key of `MIRRORS`, into a folder; equal arguments give equal bytes. A
     quarter of the rows, whose number defaults to the mirror's own, is the test set.
     """
-    mirror, layout = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id]
-    said = DESCRIPTIONS[competition_id]
-    rows = mirror.rows if rows is None else rows
-    if not mirror.least_rows <= rows <= MAX_ROWS:
+    mirror, layout, facts = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id], FACTS[competition_id]
+    rows = facts["rows"] if rows is None else rows
+    least = facts.get("least_rows", LEAST_ROWS)
+    if not least <= rows <= MAX_ROWS:
         raise CompetitionError(
-            f"the mirror of {competition_id!r} can have from {mirror.least_rows} to {MAX_ROWS} rows, not {rows}"
+            f"the mirror of {competition_id!r} can have from {least} to {MAX_ROWS} rows, not {rows}"
         )
-    # RandomState because numpy promises that its stream never changes.
-    random = np.random.RandomState(seed)
+    random = np.random.RandomState(seed)  # because numpy promises that its stream never changes
     drawn = mirror.draw(rows, random)
 
     # Every fourth row in label order: both parts have all labels in the same shares, even with few rows.
@@ -78,9 +71,10 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
     table = drawn.table.iloc[[*train_rows, *test_rows]]
     if mirror.ids:
         table.insert(0, layout.id_column, mirror.ids(len(train_rows), len(test_rows), random))
-    train, test = table.loc[train_rows], table.loc[test_rows].drop(columns=list(said["train_only"]))
+    train, test = table.loc[train_rows], table.loc[test_rows].drop(columns=list(facts["train_only"]))
     ids = test[[layout.id_column]]
-    sample = ids.assign(**mirror.sample)
+    targets = drawn.targets.columns
+    sample = ids.assign(**dict(zip(targets, np.resize(facts["sample"], len(targets)).tolist(), strict=True)))
     files = {
         "public/train.csv": train,
         "public/test.csv": test,
@@ -93,14 +87,14 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
     if drawn.attachments:
         for part, part_ids in (("train", train[layout.id_column]), ("test", ids[layout.id_column])):
             for row, name in zip(part_ids.index.to_numpy(), part_ids, strict=True):
-                path = mirror.attachment.format(part=part, id=name)
+                path = facts["attachment"].format(part=part, id=name)
                 write_file(prepared / "public" / path, drawn.attachments[row])
     text = description(
-        title=f"{said['title']} (mirror)",
-        overview=f"The data is synthetic: a stand-in for the Kaggle competition of this name. {said['overview']}",
-        evaluation=said["evaluation"],
+        title=f"{facts['title']} (mirror)",
+        overview=f"The data is synthetic: a stand-in for the Kaggle competition of this name. {facts['overview']}",
+        evaluation=facts["evaluation"],
         submission=f"One row for each `{layout.id_column}` of the test set, below this header:",
         sample=sample,
-        data=said["data"].format(train=len(train), test=len(test)),
+        data=facts["data"].format(train=len(train), test=len(test)),
     )
     write_file(prepared / "public" / "description.md", text)

@@ -5,37 +5,33 @@ from random import Random
 
 import numpy as np
 import pandas as pd
+from numpy.random import RandomState
 
 from trl_mle.competitions.mirrors.mirror import (
     VOCABULARY,
     Drawn,
     Grammar,
     Mirror,
+    draw_classes,
     exact_shares,
     generator,
     hex_ids,
     integer_ids,
-    mislabel,
-    posterior,
 )
 
 
-_INSULT_SHARES, _INSULT_NOISE = [0.74, 0.26], 0.1
-
-
-def _draw_insults(rows: int, random: np.random.RandomState) -> Drawn:
-    label = exact_shares(_INSULT_SHARES, rows, random)
-    shown = mislabel(label, 2, _INSULT_NOISE, random)
+def _draw_insults(rows: int, random: RandomState) -> Drawn:
+    insults = draw_classes(["other", "Insult"], [0.74, 0.26], 0.1, rows, random)
     single = generator(random)
-    grammar = Grammar(VOCABULARY["comments"], single)
+    grammar = Grammar("comments", single)
     comments = dict[str, None]()  # all different, since their text is their id; a set that keeps its order
-    for insult in shown:
+    for insult in insults.shown:
         before = len(comments)
         while len(comments) == before:
             comments[f'"{_comment(grammar, single, insult)}"'] = None
-    table = pd.DataFrame({"Insult": label, "Date": [_date(single) for _ in label], "Comment": list(comments)})
-    ceiling = posterior(shown, label, 2, _INSULT_NOISE)[:, 1]
-    return Drawn(table, pd.DataFrame({"Insult": label}), pd.DataFrame({"Insult": ceiling}))
+    dates = [_date(single) for _ in comments]
+    table = pd.DataFrame({"Insult": insults.labels, "Date": dates, "Comment": list(comments)})
+    return Drawn(table, table[["Insult"]], insults.ceiling[["Insult"]])
 
 
 def _comment(grammar: Grammar, random: Random, insult: bool) -> str:
@@ -82,10 +78,10 @@ def _adapt_insults(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 _SENTIMENTS = ["neutral", "positive", "negative"]
 
 
-def _draw_tweets(rows: int, random: np.random.RandomState) -> Drawn:
+def _draw_tweets(rows: int, random: RandomState) -> Drawn:
     sentiment = exact_shares([0.4, 0.31, 0.29], rows, random)
     single = generator(random)
-    grammar = Grammar(VOCABULARY["tweets"], single)
+    grammar = Grammar("tweets", single)
     drawn = [_tweet(grammar, single, _SENTIMENTS[number]) for number in sentiment]
     table = pd.DataFrame(drawn, columns=["text", "selected_text", "ceiling"])
     table.insert(2, "sentiment", np.array(_SENTIMENTS)[sentiment])
@@ -116,29 +112,26 @@ def _tweet(grammar: Grammar, random: Random, sentiment: str) -> tuple[str, str, 
 
 
 _AUTHORS = ["EAP", "HPL", "MWS"]
-_SPOOKY_NOISE, _FONDNESS = 0.06, 3.0
 
 
-def _draw_spooky(rows: int, random: np.random.RandomState) -> Drawn:
-    author = exact_shares([0.4035, 0.2878, 0.3087], rows, random)
-    shown = mislabel(author, 3, _SPOOKY_NOISE, random)
+def _draw_spooky(rows: int, random: RandomState) -> Drawn:
+    authors = draw_classes(_AUTHORS, [0.4035, 0.2878, 0.3087], 0.06, rows, random)
     single = generator(random)
-    writers = [Grammar(VOCABULARY["gothic"], single, _fond_of(number)) for number in range(3)]
-    texts = [writers[number].sentence("sentence") for number in shown]
-    table = pd.DataFrame({"text": texts, "author": np.array(_AUTHORS)[author]})
-    targets = pd.DataFrame(np.eye(3, dtype=int)[author], columns=_AUTHORS)
-    return Drawn(table, targets, pd.DataFrame(posterior(shown, author, 3, _SPOOKY_NOISE), columns=_AUTHORS))
+    writers = [Grammar("gothic", single, _fond_of(number)) for number in range(3)]
+    texts = [writers[number].sentence("sentence") for number in authors.shown]
+    table = pd.DataFrame({"text": texts, "author": np.array(_AUTHORS)[authors.labels]})
+    return Drawn(table, authors.targets, authors.ceiling)
 
 
 def _fond_of(author: int) -> Callable[[int], float]:
     """Weights of a writer whose favourites are every third word."""
-    return lambda i: _FONDNESS if i % 3 == author else 1.0
+    return lambda i: 3.0 if i % 3 == author else 1.0
 
 
 _PATENT_SHARES, _PATENT_NOISE = [0.2, 0.31, 0.3, 0.14, 0.05], 0.12
 
 
-def _draw_patents(rows: int, random: np.random.RandomState) -> Drawn:
+def _draw_patents(rows: int, random: RandomState) -> Drawn:
     level = exact_shares(_PATENT_SHARES, rows, random)
     single = generator(random)
     classes = {code: (entry["modifiers"], entry["things"]) for code, entry in VOCABULARY["patents"].items()}
@@ -179,15 +172,8 @@ def _similar(classes: dict, anchor: tuple[str, str, int, str], similarity: int, 
 
 
 SHORT_TEXT_MIRRORS = {
-    "detecting-insults-in-social-commentary": Mirror(
-        rows=1000, draw=_draw_insults, sample={"Insult": 0}, adapt=_adapt_insults
-    ),
-    "tweet-sentiment-extraction": Mirror(rows=1000, draw=_draw_tweets, sample={"selected_text": ""}, ids=hex_ids(10)),
-    "us-patent-phrase-to-phrase-matching": Mirror(rows=1200, draw=_draw_patents, sample={"score": 0}, ids=hex_ids(16)),
-    "spooky-author-identification": Mirror(
-        rows=1600,
-        draw=_draw_spooky,
-        sample={"EAP": 0.403493538995863, "HPL": 0.287808366106543, "MWS": 0.308698094897594},
-        ids=integer_ids(10_000, 100_000, prefix="id"),
-    ),
+    "detecting-insults-in-social-commentary": Mirror(_draw_insults, adapt=_adapt_insults),
+    "tweet-sentiment-extraction": Mirror(_draw_tweets, hex_ids(10)),
+    "us-patent-phrase-to-phrase-matching": Mirror(_draw_patents, hex_ids(16)),
+    "spooky-author-identification": Mirror(_draw_spooky, integer_ids(10_000, 100_000, prefix="id")),
 }

@@ -2,18 +2,18 @@
 
 import numpy as np
 import pandas as pd
+from numpy.random import RandomState
 
-from trl_mle.competitions.mirrors.mirror import Drawn, Mirror, consecutive_ids, cut, integer_ids, sigmoid
+from trl_mle.competitions.mirrors.mirror import Drawn, Mirror, consecutive_ids, cut, draw_yes_or_no, integer_ids
 
 
-def _draw_may_2022(rows: int, random: np.random.RandomState) -> Drawn:
+def _draw_may_2022(rows: int, random: RandomState) -> Drawn:
     numbers: dict[str, np.ndarray] = {f"f_{i:02}": random.normal(size=rows).round(6) for i in range(7)}
     numbers |= {f"f_{i:02}": random.poisson(2.2, rows) for i in range(7, 19)}
     numbers |= {f"f_{i}": random.normal(scale=2.4, size=rows).round(6) for i in range(19, 27)}
     # A letter is the rarer, the later it stands in the alphabet.
-    letters = random.choice(
-        list("ABCDEFGHIJKLMNOPQRST"), (rows, 10), p=0.8 ** np.arange(20) / (0.8 ** np.arange(20)).sum()
-    )
+    frequency = 0.8 ** np.arange(20)
+    letters = random.choice(list("ABCDEFGHIJKLMNOPQRST"), (rows, 10), p=frequency / frequency.sum())
     numbers["f_27"] = np.array(["".join(row) for row in letters])
     numbers["f_28"] = random.normal(scale=240, size=rows).round(6)
     numbers["f_29"] = random.choice(2, rows, p=[0.65, 0.35])
@@ -30,9 +30,9 @@ def _draw_may_2022(rows: int, random: np.random.RandomState) -> Drawn:
         + 0.8 * (distinct - 7)
         + 0.9 * (letters[:, 0] <= "B")
     ).to_numpy()
-    target = pd.DataFrame({"target": cut(logits + 0.7 * random.logistic(size=rows), [0.51, 0.49])})
-    middle = np.quantile(logits, 0.51)
-    return Drawn(table.join(target), target, pd.DataFrame({"target": sigmoid((logits - middle) / 0.7)}))
+    labels, chances = draw_yes_or_no(logits, 0.51, 0.7, random)
+    target = pd.DataFrame({"target": labels})
+    return Drawn(table.join(target), target, pd.DataFrame({"target": chances}))
 
 
 def _adapt_may_2022(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
@@ -44,19 +44,12 @@ def _adapt_may_2022(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 # Cover types 1 to 7 by where they grow: elevation in m, and what of wilderness areas 1-4 suits them.
 _ELEVATION = np.array([3130.0, 2900, 2420, 2230, 2770, 2500, 3340])
 _WILDERNESS = np.array(
-    [
-        [1.0, 0.6, 1.0, -2],
-        [1.0, 0.3, 1.0, -0.5],
-        [-2, -2, 0.8, 1.5],
-        [-3, -3, -1, 2],
-        [0.8, -1, 1, -1],
-        [-2, -2, 1, 1.2],
-        [0.8, 1.2, 0.8, -2],
-    ]
-)
+    [[1.0, 1.0, -2, -3, 0.8, -2, 0.8], [0.6, 0.3, -2, -3, -1, -2, 1.2], [1.0, 1.0, 0.8, -1, 1, 1, 0.8],
+     [-2, -0.5, 1.5, 2, -1, 1.2, -2]]
+)  # fmt: skip
 
 
-def _draw_dec_2021(rows: int, random: np.random.RandomState) -> Drawn:
+def _draw_dec_2021(rows: int, random: RandomState) -> Drawn:
     elevation = random.normal(2950, 250, rows).clip(1880, 3850)
     aspect = random.randint(0, 360, rows)
     slope = random.gamma(4, 3.4, rows).clip(0, 52)
@@ -68,9 +61,8 @@ def _draw_dec_2021(rows: int, random: np.random.RandomState) -> Drawn:
     shade = 215 + 28 * np.cos(sun) * slope[:, None] / 14 - np.array([0, -8, 70]) + random.normal(0, 8, (rows, 3))
     # Wilderness areas and soils lie at their own heights, more or less.
     height = elevation + random.normal(0, 180, rows)
-    wilderness = np.where(
-        random.random_sample(rows) < 0.25, random.randint(0, 4, rows), 3 - cut(height, [0.1, 0.35, 0.1, 0.45])
-    )
+    by_height = 3 - cut(height, [0.1, 0.35, 0.1, 0.45])
+    wilderness = np.where(random.random_sample(rows) < 0.25, random.randint(0, 4, rows), by_height)
     soil = (cut(height + random.normal(0, 150, rows), [1.0] * 40) * 27 + random.choice([0, 27], rows)) % 40
     table = pd.DataFrame(
         {
@@ -94,7 +86,7 @@ def _draw_dec_2021(rows: int, random: np.random.RandomState) -> Drawn:
     height = elevation - 0.9 * above_water - 0.22 * to_water + 60 * np.cos(np.deg2rad(aspect))
     fits = -(((height[:, None] + 60 - _ELEVATION) / 110) ** 2) / 2
     likes = soil[:, None] * 7 % 3 == np.arange(7) % 3
-    comfort = 0.9 * fits + 1.2 * _WILDERNESS[:, wilderness].T + 1.8 * likes
+    comfort = 0.9 * fits + 1.2 * _WILDERNESS[wilderness] + 1.8 * likes
     comfort += np.where(to_road[:, None] * to_fire[:, None] > 2.5e6, 1.2, -1.2) * np.where(np.arange(7) % 2, 1, -1)
     comfort += np.log([0.3, 0.5, 0.12, 0.03, 0.012, 0.06, 0.08])
     label = pd.DataFrame({"Cover_Type": 1 + (comfort + 0.5 * random.gumbel(size=(rows, 7))).argmax(axis=1)})
@@ -114,10 +106,11 @@ _CRYSTALS = (
         columns=["spacegroup", "atoms", "vectors", "angles", "formation", "bandgap"],
     )
 )
+_ANGLES = ("alpha", "beta", "gamma")
 _RADIUS = np.array([0.54, 0.62, 0.80])  # of the ions Al, Ga, In in angstrom
 
 
-def _draw_nomad(rows: int, random: np.random.RandomState) -> Drawn:
+def _draw_nomad(rows: int, random: RandomState) -> Drawn:
     group = random.randint(0, len(_CRYSTALS), rows)
     atoms = np.array([random.choice(_CRYSTALS["atoms"][g]) for g in group])
     cations = atoms * 2 // 5
@@ -134,12 +127,8 @@ def _draw_nomad(rows: int, random: np.random.RandomState) -> Drawn:
     mixing = (percent * (1 - percent)).sum(axis=1)
 
     offset = _CRYSTALS["formation"].to_numpy()[group]
-    formation = (
-        offset * (0.35 + 0.9 * mixing)
-        + 0.12 * percent[:, 2] * (group % 2)
-        + 60 * stretch**2
-        + 1.2 * np.abs(strain.sum(1))
-    )
+    formation = offset * (0.35 + 0.9 * mixing) + 0.12 * percent[:, 2] * (group % 2)
+    formation = formation + 60 * stretch**2 + 1.2 * np.abs(strain.sum(1))
     gap = 4.6 * percent[:, 0] + 2.9 * percent[:, 1] + 1.3 * percent[:, 2] - 1.1 * mixing
     gap += _CRYSTALS["bandgap"].to_numpy()[group] * (1 + percent[:, 0]) - 9 * stretch
     truth = pd.DataFrame({"formation_energy_ev_natom": formation.clip(0.002), "bandgap_energy_ev": gap.clip(0.05)})
@@ -151,10 +140,7 @@ def _draw_nomad(rows: int, random: np.random.RandomState) -> Drawn:
             "number_of_total_atoms": atoms.astype(float),
             **{f"percent_atom_{name}": percent[:, i].round(4) for i, name in enumerate(("al", "ga", "in"))},
             **{f"lattice_vector_{i + 1}_ang": vectors[:, i].round(4) for i in range(3)},
-            **{
-                f"lattice_angle_{name}_degree": angles[:, i].round(4)
-                for i, name in enumerate(("alpha", "beta", "gamma"))
-            },
+            **{f"lattice_angle_{name}_degree": angles[:, i].round(4) for i, name in enumerate(_ANGLES)},
         }
     )
     geometries = [
@@ -164,7 +150,7 @@ def _draw_nomad(rows: int, random: np.random.RandomState) -> Drawn:
     return Drawn(table.join(noisy), noisy, truth, geometries)
 
 
-def _geometry(vectors: np.ndarray, angles: np.ndarray, counts: list[int], random: np.random.RandomState) -> bytes:
+def _geometry(vectors: np.ndarray, angles: np.ndarray, counts: list[int], random: RandomState) -> bytes:
     """A cell in the xyz form of the competition: three lattice vectors, then an atom a line, in angstrom."""
     alpha, beta, gamma = np.deg2rad(angles)
     x, y = np.cos(beta), (np.cos(alpha) - np.cos(beta) * np.cos(gamma)) / np.sin(gamma)
@@ -174,24 +160,13 @@ def _geometry(vectors: np.ndarray, angles: np.ndarray, counts: list[int], random
     names = ["Al"] * counts[0] + ["Ga"] * counts[1] + ["In"] * counts[2] + ["O"] * counts[3]
     lines = ["#=======================================================", "#Created by trl_mle: synthetic"]
     lines += [f"lattice_vector {x:.7f} {y:.7f} {z:.7f}" for x, y, z in lattice.tolist()]
-    lines += [
-        f"atom {x:.7f} {y:.7f} {z:.7f} {name}" for (x, y, z), name in zip(positions.tolist(), names, strict=True)
-    ]
+    atoms = zip(positions.tolist(), names, strict=True)
+    lines += [f"atom {x:.7f} {y:.7f} {z:.7f} {name}" for (x, y, z), name in atoms]
     return ("\n".join(lines) + "\n").encode()
 
 
 TABULAR_MIRRORS = {
-    "tabular-playground-series-may-2022": Mirror(
-        rows=2000, draw=_draw_may_2022, sample={"target": 0.5}, ids=integer_ids(0, 900_000), adapt=_adapt_may_2022
-    ),
-    "tabular-playground-series-dec-2021": Mirror(
-        rows=2000, draw=_draw_dec_2021, sample={"Cover_Type": 2}, ids=integer_ids(0, 4_000_000)
-    ),
-    "nomad2018-predict-transparent-conductors": Mirror(
-        rows=600,
-        draw=_draw_nomad,
-        sample={"formation_energy_ev_natom": 0.1779, "bandgap_energy_ev": 1.8892},
-        ids=consecutive_ids(start=1),
-        attachment="{part}/{id}/geometry.xyz",
-    ),
+    "tabular-playground-series-may-2022": Mirror(_draw_may_2022, integer_ids(0, 900_000), _adapt_may_2022),
+    "tabular-playground-series-dec-2021": Mirror(_draw_dec_2021, integer_ids(0, 4_000_000)),
+    "nomad2018-predict-transparent-conductors": Mirror(_draw_nomad, consecutive_ids(start=1)),
 }
