@@ -39,7 +39,7 @@ def test_there_is_a_recipe_for_each_of_the_twelve_and_for_each_mirror():
             assert competition in list_competitions()
             assert not prefix or competition in TASKS
             assert stem in recipe["output_dir"]
-            # Starters are built without improve_share
+            # Starters read no improve prompts
             assert not prefix or recipe["improve_probability"] == 0
             assert not prefix or recipe["holdout"] == 0.5
 

@@ -1,11 +1,9 @@
 import ast
-import difflib
 import hashlib
 import random
-import statistics
 
 import pytest
-from support.sketched import QUICK, quick_programs, score
+from support.sketched import quick_programs, score
 
 from trl_mle.competitions import load_competition
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX
@@ -26,30 +24,21 @@ def sketches(competition, n, seed=0, **kwargs):
 
 def parses(program):
     try:
-        ast.parse(program)
+        return bool(ast.parse(program))
     except SyntaxError:
         return False
-    return True
 
 
 @pytest.mark.parametrize("competition", TASKS)
-def test_same_seed_same_programs(competition):
-    assert sketches(competition, 20) == sketches(competition, 20)
-    assert sketches(competition, 20) != sketches(competition, 20, seed=1)
-    assert len(set(sketches(competition, 500))) >= 0.95 * 500
-
-
-def test_a_completion_is_a_plan_of_one_line_and_a_program():
-    completions = sketches("digits", 500)
-    programs = [extract_code(completion) for completion in completions]
+def test_programs_differ_are_functions_of_the_seed_and_mostly_parse(competition):
+    completions = sketches(competition, 500)
+    assert completions[:20] == sketches(competition, 20) != sketches(competition, 20, seed=1)
+    assert len(set(completions)) >= 0.95 * 500
     assert all(completion.startswith("Plan: ") for completion in completions)
     assert all(completion.splitlines()[1:2] in ([], ["```python"]) for completion in completions)
-    assert 0 < programs.count(None) < 20
-
-
-@pytest.mark.parametrize("competition", TASKS)
-def test_most_programs_parse_but_not_all(competition):
-    programs = [program for program in map(extract_code, sketches(competition, 500)) if program]
+    programs = list(map(extract_code, completions))
+    assert 0 < programs.count(None) < 20  # a plan alone
+    programs = list(filter(None, programs))
     assert 0.80 < sum(map(parses, programs)) / len(programs) < 0.97
 
 
@@ -86,33 +75,6 @@ def test_every_mirror_has_tasks_whose_parts_are_all_used():
             sketcher.sketch()
             used |= {(sketcher.choices["task"], words) for words in sketcher.choices["parts"]}
         assert used == {(number, part.words) for number, task in enumerate(tasks) for part in task.parts}, competition
-
-
-@pytest.mark.parametrize("competition", ["digits", "diabetes", "mirror:nomad2018-predict-transparent-conductors"])
-def test_an_improvement_keeps_what_it_does_not_change(competition):
-    sketcher = Sketcher(competition, random.Random(0), slip_rate=0)
-    kept = []
-    for _ in range(200):
-        before, _, after = sketcher.improve()
-        before, after = (extract_code(text).splitlines() for text in (before, after))
-        assert before != after
-        changed = list(difflib.unified_diff(before, after, n=0, lineterm=""))[2:]
-        kept.append(1 - sum(line.startswith("-") for line in changed) / len(before))
-    assert min(kept) >= 0.3
-    assert statistics.median(kept) >= 0.85
-
-
-def test_an_improvement_makes_mistakes_but_what_it_improves_does_not(tmp_path):
-    comp = load_competition("digits")
-    sketcher = Sketcher("digits", random.Random(0))
-    pairs = []
-    while len(pairs) < 12:
-        before, _, after = sketcher.improve()
-        if sketcher.choices["estimator"] in QUICK and not sketcher.choices["partner"]:
-            pairs.append((extract_code(before), extract_code(after)))
-    assert all(score(before, comp, tmp_path / f"{i}") is not None for i, (before, _) in enumerate(pairs[:4]))
-    found = [score(after, comp, tmp_path / f"after-{i}") for i, (_, after) in enumerate(pairs) if after]
-    assert 0 < found.count(None) < len(found)
 
 
 def test_the_corpus_of_the_quickstart_is_what_its_figures_were_measured_with():

@@ -15,64 +15,38 @@ from transformers.trainer_callback import ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from trl_mle.competitions import load_competition
-from trl_mle.prompts.improve import PREVIOUS, PRINTED
 from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.showing import PlainConsole, for_markdown
 from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
 
 
-# Renders only the first line of the user's message, plus the previous solution if there is one, with the first short
-# line that the solution printed itself: see `build_starter`.
-CHAT_TEMPLATE = f"""\
-{{%- set previous = '{PREVIOUS}\\n\\n```' -%}}
-{{%- set printed = '\\n\\n{PRINTED}\\n\\n' -%}}
-{Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8")}"""
+CHAT_TEMPLATE = Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8")
 README = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
 
 
 @dataclass
 class StarterConfig:
-    """
-    Configuration of the starter policy.
-
-    Args:
-        output_dir (`str`, *optional*, defaults to `"outputs/starter"`):
-            Where to save the checkpoint.
-        competitions (`list[str]`, *optional*, defaults to `["digits"]`):
-            Competitions whose programs it learns to write.
-        num_programs (`int`, *optional*, defaults to `5760`):
-            Programs to sketch for each competition.
-        improve_share (`float`, *optional*, defaults to `0.0`):
-            Share of programs that change one or two choices of a valid program, which the prompt shows. With 0, the
-            policy cannot answer improve prompts: train it with `improve_probability=0`.
-        slip_rate (`float`, *optional*, defaults to `0.06`):
-            Probability of a mistake at each place in a program where one can happen: more mistakes in the corpus make
-            fewer of the policy's programs valid.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the corpus, the weights and the order of training.
-    """
+    """Configuration of the starter policy. The `help` of each field says what it sets."""
 
     output_dir: str = field(default="outputs/starter", metadata={"help": "Where to save the checkpoint."})
     competitions: list[str] = field(
         default_factory=lambda: ["digits"],
         metadata={
-            "help": f"Competitions whose programs it learns to write: {', '.join(TASKS)}, or folders that `trl-mle new` made."
+            "help": f"Competitions to write programs for: {', '.join(TASKS)}, or folders that `trl-mle new` made."
         },
     )
     num_programs: int = field(default=5760, metadata={"help": "Programs to sketch for each competition."})
-    improve_share: float = field(
-        default=0.0, metadata={"help": "Share of programs that change a valid program, which the prompt shows."}
-    )
     slip_rate: float = field(
-        default=0.06, metadata={"help": "Probability of a mistake at each place where one can happen."}
+        default=0.06,
+        metadata={
+            "help": "Probability of a mistake at each place where one can happen: more make fewer programs valid."
+        },
     )
     seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
 
     def __post_init__(self) -> None:
         for competition in self.competitions:
             find_tasks(competition)  # raises a ValueError that says what is covered
-        if not 0 <= self.improve_share <= 1:
-            raise ValueError(f"improve_share must be between 0 and 1, got {self.improve_share}")
         if not 0 <= self.slip_rate < 1:
             raise ValueError(f"slip_rate must be at least 0 and less than 1, got {self.slip_rate}")
 
@@ -83,21 +57,11 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
     rows = []
     for competition in config.competitions:
         is_own = competition.partition("?")[0] not in TASKS  # prompts name it by its id, not by its folder
-        name = f"Kaggle competition: {load_competition(competition).id if is_own else competition}"
+        name = load_competition(competition).id if is_own else competition
+        prompt = [{"role": "user", "content": f"Kaggle competition: {name}"}]
         sketcher = Sketcher(competition, rng, config.slip_rate)
-        num_improve = round(config.improve_share * config.num_programs)
-        texts = [(name, sketcher.sketch()) for _ in range(config.num_programs - num_improve)]
-        for _ in range(num_improve):
-            previous, printed, completion = sketcher.improve()
-            program = previous.partition("\n")[2]  # without its plan
-            texts.append((f"{name}\n\n{PREVIOUS}\n\n{program}\n\n{PRINTED}\n\n```\n{printed}\n```", completion))
-        for prompt, completion in texts:
-            rows.append(
-                {
-                    "prompt": [{"role": "user", "content": prompt}],
-                    "completion": [{"role": "assistant", "content": completion}],
-                }
-            )
+        for _ in range(config.num_programs):
+            rows.append({"prompt": prompt, "completion": [{"role": "assistant", "content": sketcher.sketch()}]})
     return Dataset.from_list(rows)
 
 
@@ -156,29 +120,7 @@ class Bar(ProgressCallback):
         """Prints nothing."""
 
 
-def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
-    """
-    Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. It cannot read a
-    competition's description, so its chat template renders only the first line of the user's message, `Kaggle competition:
-    <id>`, and for an improve prompt the previous solution and its output.
-
-    Args:
-        config ([`StarterConfig`]):
-            The starter's configuration.
-        max_steps (`int`, *optional*, defaults to `-1`):
-            Training steps; if positive, overrides the number of epochs.
-    """
-    start = time.perf_counter()
-    console = PlainConsole()
-    set_seed(config.seed)
-
-    console.print(f"1/3 Sketching {config.num_programs} programs for each of: {', '.join(config.competitions)}")
-    corpus = sketch_corpus(config)
-
-    console.print("2/3 Training a tokenizer on them")
-    tokenizer = train_tokenizer(corpus)
-    model = make_model(tokenizer)
-
+def _training_arguments(config: StarterConfig, max_steps: int) -> SFTConfig:
     with warnings.catch_warnings():
         # Older versions of transformers know no other name
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
@@ -198,26 +140,43 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
             bf16=False,
             gradient_checkpointing=False,
             completion_only_loss=True,
-            max_length=1536,  # two programs: the previous one and the completion
+            max_length=1536,
             seed=config.seed,
         )
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would multiply the batch
+    return args
+
+
+def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
+    """
+    Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. It cannot read a
+    competition's description, so its chat template renders only the first line of the user's message, `Kaggle
+    competition: <id>`. `max_steps` overrides the one epoch of training, if positive.
+    """
+    start = time.perf_counter()
+    console = PlainConsole()
+    set_seed(config.seed)
+    console.print(f"1/3 Sketching {config.num_programs} programs for each of: {', '.join(config.competitions)}")
+    corpus = sketch_corpus(config)
+    console.print("2/3 Training a tokenizer on them")
+    tokenizer = train_tokenizer(corpus)
+    model, args = make_model(tokenizer), _training_arguments(config, max_steps)
     trainer = SFTTrainer(model=model, args=args, train_dataset=corpus, processing_class=tokenizer)
     console.print(f"3/3 Training {model.num_parameters():,} parameters on {args.device}")
     trainer.remove_callback(ProgressCallback)
     trainer.add_callback(Bar())
     trainer.train()
 
-    model.save_pretrained(config.output_dir)
-    tokenizer.save_pretrained(config.output_dir)
+    folder = Path(config.output_dir)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     # It was taught to write a plan first, and is asked as it was taught
-    Path(config.output_dir, ARGUMENTS_FILE).write_text(json.dumps({"begin_program": False}) + "\n", encoding="utf-8")
-    readme = README.format(
+    (folder / ARGUMENTS_FILE).write_text(json.dumps({"begin_program": False}) + "\n", encoding="utf-8")
+    card = README.format(
         competitions=", ".join(map(for_markdown, config.competitions)),
         parameters=model.num_parameters(),
         programs=len(corpus),
-        improve_share=config.improve_share,
         seed=config.seed,
     )
-    Path(config.output_dir, "README.md").write_text(readme, encoding="utf-8")
+    (folder / "README.md").write_text(card, encoding="utf-8")
     console.print(f"Saved a starter policy to {config.output_dir} after {time.perf_counter() - start:.0f} s")

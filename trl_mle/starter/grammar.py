@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.data_files import read_data
-from trl_mle.starter.estimators import CLASSIFIERS, REGRESSORS, SINGLE_OUTPUT, TRANSFORMS, Estimator, Transform
-from trl_mle.starter.tasks import TASKS, Part, Task
+from trl_mle.starter.tasks import CLASSIFIERS, REGRESSORS, TASKS, TRANSFORMS, Estimator, Part, Task, Transform
 from trl_mle.starter.tasks_own import own_tasks
 
 
 LINES = read_data(Path(__file__).with_name("lines.yaml"))
+# Models that predict only one column
+SINGLE_OUTPUT = ("AdaBoostRegressor", "GradientBoostingRegressor", "HistGradientBoostingRegressor", "SVR")
 
 # Probabilities of rare choices
 ANOTHER_PART = 0.25  # another part of the features, repeatedly
@@ -35,15 +36,16 @@ def find_tasks(competition: str) -> tuple[Task, ...]:
     The ways to solve a competition, one of which a program takes. Takes a key of `TASKS`, optionally followed by a
     mirror's size and seed, or the folder of a table, as `trl-mle new` makes it.
     """
-    if (known := competition.partition("?")[0]) in TASKS:
-        return TASKS[known]
+    name = competition.partition("?")[0]
+    if name in TASKS:
+        return TASKS[name]
     try:
         return own_tasks(load_competition(competition))
     except CompetitionError as error:
         local = ", ".join(name for name in TASKS if not name.startswith("mirror:"))
         raise CompetitionError(
-            f"the starter's grammar does not cover {competition!r}: {error} (it covers {local}, the mirrors, and tables made by "
-            "`trl-mle new`)"
+            f"the starter's grammar does not cover {competition!r}, but {local}, the mirrors, and tables made by "
+            f"`trl-mle new`: {error}"
         ) from error
 
 
@@ -52,20 +54,18 @@ Drawn = TypeVar("Drawn", Part, Estimator, Transform)
 
 class Sketcher:
     """
-    Writes completions for one competition: a one-line plan, then a program. `slip_rate` is the probability of a mistake at
-    each place where one can happen. `choices` are those of the last program, without its mistakes, JSON-compatible.
+    Writes completions for a competition: a one-line plan, then a program. `slip_rate` is the probability of a mistake
+    at each place where one can happen. `choices` are those of the last program.
     """
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
-        self.competition = competition
         self.tasks = find_tasks(competition)
         self.rng = rng
         self.slip_rate = slip_rate
         self.choices: dict[str, Any] = {}
-        self._values: dict[str, dict[str, tuple[object, ...]]] = {}  # that each of its settings was chosen from
 
     def sketch(self, kept: dict[str, Any] | None = None) -> str:
-        """Writes one completion. Choices that are already made may be given, by their names in `choices`."""
+        """Writes one completion. `kept` has choices that are already made, by their names in `choices`."""
         self.choices = dict(kept or {})
         task = self._task()
         models = self._models(task)
@@ -95,48 +95,8 @@ class Sketcher:
         program = "\n".join(line for line in lines if line)
         return f"{plan}\n```python\n{program}\n```"
 
-    def improve(self) -> tuple[str, str, str]:
-        """
-        Writes a completion that changes one or two choices of a valid program, for better or worse. Returns the valid
-        one, its plausible output (a random number if it validates itself, because it is not executed), and the change.
-        """
-        valid = Sketcher(self.competition, self.rng, slip_rate=0)
-        previous = valid.sketch()
-        printed = f"{self.rng.random():.4f}" if valid.choices["check"] else ""
-        names = [
-            name for name, choice in valid.choices.items() if name not in ("task", "verb", "fill") and choice != {}
-        ]
-        while True:
-            kept = dict(valid.choices)
-            changes = self.rng.sample(names, self.rng.choice((1, 2)))
-            for name in changes:
-                valid._change(name, kept)
-            changed = Sketcher(self.competition, self.rng, slip_rate=0)
-            if changed.sketch(kept) != previous:
-                _, newline, program = self.sketch(changed.choices).partition("\n")
-                return previous, printed, f"Plan: change {' and '.join(changes)}.{newline}{program}"
-
-    # Choices
-
-    def _change(self, name: str, kept: dict[str, Any]) -> None:
-        """Changes one part or one setting, or drops a choice so that it is made again."""
-        if name == "parts":
-            parts = list(kept[name])
-            others = [part.words for part in self._task().parts if part.words not in parts]
-            way = self.rng.choice(("add", "exchange", "drop" if len(parts) > 1 else "add"))
-            if way != "add":
-                parts.remove(self.rng.choice(parts))
-            if way != "drop" and others:
-                parts.append(self.rng.choice(others))
-            kept[name] = parts
-        elif values := self._values.get(name):
-            keyword = self.rng.choice(list(values))
-            kept[name] = kept[name] | {keyword: self.rng.choice(values[keyword])}
-        else:
-            del kept[name]
-
     def _choose(self, name: str, draw: Callable[[], Any]) -> Any:
-        """Returns the choice kept from an earlier program, or else makes it."""
+        """Returns the choice of that name, which it makes if there is none."""
         if name not in self.choices:
             self.choices[name] = draw()
         return self.choices[name]
@@ -170,9 +130,7 @@ class Sketcher:
             set_ = [keyword for number, keyword in enumerate(of.settings) if not number or self.rng.random() < 0.5]
             return {keyword: self.rng.choice(of.settings[keyword]) for keyword in set_}
 
-        name = f"settings of {whose or of.words}"
-        self._values[name] = of.settings
-        settings = self._choose(name, draw)
+        settings = self._choose(f"settings of {whose or of.words}", draw)
         return ", ".join(f"{keyword}={value}" if keyword else f"{value}" for keyword, value in settings.items())
 
     # Lines of code; the first form of each is correct, and the others are mistakes
@@ -242,7 +200,8 @@ class Sketcher:
             way = self._choose("way", lambda: self.rng.choice(("Voting", "Voting", "Stacking"))) + _suffix(task)
             imports.append(f"from sklearn.ensemble import {way}")
             soft = ', voting="soft"' if way == "VotingClassifier" and task.kind != "class" else ""
-            model = f'{way}([("a", {model}), ("b", {self._model(task, partner, imports, f"{partner.words}, the partner")})]{soft})'
+            other = self._model(task, partner, imports, f"{partner.words}, the partner")
+            model = f'{way}([("a", {model}), ("b", {other})]{soft})'
         if task.kind == "numbers" and (partner is not None or model.partition("(")[0] in SINGLE_OUTPUT):
             imports.append("from sklearn.multioutput import MultiOutputRegressor")
             model = f"MultiOutputRegressor({model})"

@@ -1,4 +1,4 @@
-"""Facts about a competition that the grammar's programs use: files, labels, and parts of features, from tasks.yaml."""
+"""What the grammar's programs choose from: facts about competitions from tasks.yaml, models from estimators.yaml."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,12 +13,33 @@ class Part:
     """One part of the features, for train and test together. A program chooses some parts and concatenates them."""
 
     words: str  # its name in the plan
-    code: str  # a two-dimensional expression of `both` (train, then test) or of the task's base; `{settings}` are arguments
+    code: str  # two-dimensional, of `both` (train, then test) or of the task's base; `{settings}` are arguments
     weight: float = 1  # relative frequency of choosing it
-    # Values to choose from, by keyword, or by "" for a bare value. The first is always set, the others half of the time
+    # Values to choose from, by keyword, or by "" for a bare value. The first is always set, the others half the time
     settings: dict[str, tuple[object, ...]] = field(default_factory=dict)
     before: str = ""  # lines of code that must precede it
     imports: tuple[str, ...] = ()  # besides numpy and pandas
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A model that a program can choose."""
+
+    words: str  # its name in the plan
+    name: str  # its class in scikit-learn; a final * stands for Classifier or Regressor
+    module: str  # of scikit-learn
+    weight: float  # relative frequency of choosing it
+    settings: dict[str, tuple[object, ...]] = field(default_factory=dict)  # as of a `Part`, by keyword
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A transform of the features before the model."""
+
+    words: str  # its name in the plan; empty for no transform
+    code: str  # creates it
+    module: str  # of scikit-learn
+    weight: float  # relative frequency of choosing it
 
 
 @dataclass(frozen=True)
@@ -52,10 +73,8 @@ class Task:
 
 def _parts(entries: Iterable[str | dict[str, Any]]) -> tuple[Part, ...]:
     """Makes the parts of an entry, in which a group's name stands for its parts."""
-    parts: list[Part] = []
-    for entry in entries:
-        parts += _parts(_DATA["groups"][entry]) if isinstance(entry, str) else [Part(**entry)]
-    return tuple(parts)
+    groups = (_parts(_DATA["groups"][entry]) if isinstance(entry, str) else (Part(**entry),) for entry in entries)
+    return tuple(part for group in groups for part in group)
 
 
 _DATA = read_data(Path(__file__).with_name("tasks.yaml"))
@@ -64,3 +83,9 @@ TASKS: dict[str, tuple[Task, ...]] = {
     competition: tuple(Task(**entry | {"parts": _parts(entry["parts"])}) for entry in entries)
     for competition, entries in _DATA["tasks"].items()
 }
+_MODELS = read_data(Path(__file__).with_name("estimators.yaml"))
+CLASSIFIERS, REGRESSORS = (
+    tuple(Estimator(**entry) for entry in (*_MODELS["common"], *_MODELS[kind]))
+    for kind in ("classifiers", "regressors")
+)
+TRANSFORMS = tuple(Transform(**entry) for entry in _MODELS["transforms"])
