@@ -139,7 +139,7 @@ def export(args: argparse.Namespace) -> int:
     from trl_mle.execution import Limits
 
     limits = Limits(args.agent_timeout_s, args.memory_mb, args.cpus)
-    tasks = export_harbor(TaskSet(args.competitions, args.data_dir), Path(args.harbor), limits, args.organization)
+    tasks = export_harbor(TaskSet(args.competitions, args.data_dir), Path(args.harbor), limits)
     print(for_terminal(f"{len(tasks)} tasks in {args.harbor}/tasks"))
     return 0
 
@@ -344,7 +344,6 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--competitions", nargs="+", required=True, help="ids or folders, or names of many such as task:train/0-99"
     )
-    command.add_argument("--organization", default="trl-mle", help="names the tasks <organization>/<task> (trl-mle)")
     command.add_argument("--agent_timeout_s", type=float, default=1800.0, help="time of an agent in seconds (1800)")
     command.add_argument("--cpus", type=int, default=1, help="cores of an agent (1)")
     command.add_argument("--memory_mb", type=int, default=4096, help="memory of an agent in MB (4096)")

@@ -1,4 +1,4 @@
-"""Competitions as environments for agents: an agent inspects the data and runs programs, and its last program counts."""
+"""Competitions as environments for agents, who inspect the data and run programs; the last program counts."""
 
 from trl_mle.environments.environment import MLEEnvironment, ScoredMLEEnvironment
 from trl_mle.environments.harbor import export_harbor

@@ -24,9 +24,9 @@ class MLEEnvironment:
     """
     An environment for TRL: its public methods except `reset` are the agent's tools.
 
-    Programs run in the reward's executor and its sandbox. TRL calls the tools of one rollout after those of another, so
-    `start_program` returns at once: the programs of a whole batch run side by side while the policy continues to write,
-    and `wait_for_program` usually finds them finished.
+    Programs run in the reward's executor and its sandbox. TRL calls the tools of one rollout after those of another,
+    so `start_program` returns at once: the programs of a whole batch run side by side while the policy continues to
+    write.
 
     Args:
         reward ([`~trl_mle.rewards.MLEReward`]):
@@ -38,7 +38,7 @@ class MLEEnvironment:
     def __init__(self, reward: MLEReward, max_programs: int = 4):
         self._reward = reward
         self._max_programs = max_programs
-        self._competition: Competition | None = None
+        self._competition: Competition
         self._pending: list[PendingEvaluation] = []
 
     def reset(self, competition: str, **row: Any) -> None:
@@ -60,7 +60,7 @@ class MLEEnvironment:
         Returns:
             The lines, or the names in the folder with their sizes in bytes.
         """
-        folder = self._running.public_dir.resolve()
+        folder = self._competition.public_dir.resolve()
         name = re.sub(r"^(\./|/)*(input(/+|$))?", "", str(path).strip())
         try:
             file = (folder / name).resolve(strict=True)
@@ -69,14 +69,15 @@ class MLEEnvironment:
         if not file.is_relative_to(folder):
             raise ValueError(f"input/ holds no {path!r}: list it with '.'")
         if file.is_dir():
-            entries = [item for item in sorted(file.iterdir()) if item.resolve().is_relative_to(folder)]
-            return _cut("\n".join(f"{item.name}/" if item.is_dir() else _with_size(item) for item in entries))
+            items = [item for item in sorted(file.iterdir()) if item.resolve().is_relative_to(folder)]
+            sizes = ("/" if item.is_dir() else f" {item.lstat().st_size}" for item in items)
+            return _cut("\n".join(f"{item.name}{size}" for item, size in zip(items, sizes, strict=True)))
         return _cut(_lines(file, max(1, int(first_line)), max(1, int(lines))))
 
     def start_program(self, program: str) -> str:
         """
-        Start a Python program that reads input/ and writes submission.csv. It returns at once: wait_for_program shows what came
-        out. The last program that you start is the one that counts.
+        Start a Python program that reads input/ and writes submission.csv. It returns at once: wait_for_program shows
+        what came out. The last program that you start is the one that counts.
 
         Args:
             program: The whole source of the program.
@@ -84,12 +85,13 @@ class MLEEnvironment:
         Returns:
             Which program it is.
         """
-        self._pending = [pending for pending in self._pending if not _infrastructure_failed(pending)]
+        # A program that our infrastructure failed does not count
+        self._pending = [item for item in self._pending if not (_ended(item) and item.result().infrastructure_failed)]
         if len(self._pending) == self._max_programs:
             raise ValueError(f"all {self._max_programs} programs of this task have been started")
         try:
             with LOCK:
-                self._pending += self._reward.submit_programs([(given_program(str(program)), self._running)])
+                self._pending += self._reward.submit_programs([(given_program(str(program)), self._competition)])
         except (OSError, SandboxError):
             self._pending.append(PendingEvaluation(Evaluation(None, outcome=Outcome.INFRASTRUCTURE)))
             return FAILED
@@ -107,10 +109,8 @@ class MLEEnvironment:
         evaluation = _result(self._pending[-1])
         if evaluation.infrastructure_failed:
             return FAILED
-        ended = f"valid submission after {evaluation.duration_s:.1f} s"
-        if not evaluation.valid:
-            ran = "" if evaluation.duration_s is None else f" after {evaluation.duration_s:.1f} s"
-            ended = f"no valid submission{ran}: {evaluation.detail}"
+        ran = "" if evaluation.duration_s is None else f" after {evaluation.duration_s:.1f} s"
+        ended = f"valid submission{ran}" if evaluation.valid else f"no valid submission{ran}: {evaluation.detail}"
         return _cut(f"{ended}\n\n{evaluation.output}".strip())
 
     def _episode(self) -> Evaluation:
@@ -120,12 +120,6 @@ class MLEEnvironment:
             return Evaluation(self._reward.fail_reward, detail="no program was started")
         seconds = [evaluation.duration_s for evaluation in evaluations if evaluation.duration_s is not None]
         return replace(evaluations[-1], duration_s=sum(seconds) if seconds else None)
-
-    @property
-    def _running(self) -> Competition:
-        if self._competition is None:
-            raise ValueError("reset has not named a competition yet")
-        return self._competition
 
 
 class ScoredMLEEnvironment(MLEEnvironment):
@@ -147,17 +141,8 @@ def _result(pending: PendingEvaluation) -> Evaluation:
     return pending.result()
 
 
-def _infrastructure_failed(pending: PendingEvaluation) -> bool:
-    """Whether it ended because our infrastructure failed; such a program does not count."""
-    return _ended(pending) and pending.result().infrastructure_failed
-
-
 def _cut(text: str) -> str:
     return plain_text(cut_middle(text, ANSWER_CHARS))
-
-
-def _with_size(file: Path) -> str:
-    return f"{file.name} {file.lstat().st_size}"
 
 
 def _lines(file: Path, first: int, count: int) -> str:

@@ -1,6 +1,7 @@
 """
-Grades the submission of a Harbor task. [`~trl_mle.environments.harbor.export_harbor`] copies this file, and those of ours that
-it imports, into the task's `tests/`, beside the answers: the verifier's image needs nothing but pandas and scikit-learn.
+Grades the submission of a Harbor task. [`~trl_mle.environments.harbor.export_harbor`] copies this file, and those of
+ours that it imports, into the task's `tests/`, beside the answers: the verifier's image needs only pandas and
+scikit-learn.
 """
 
 import json
@@ -18,24 +19,12 @@ MAX_MB = 64  # of a submission, as in an executor
 
 
 class Reward(NamedTuple):
-    """
-    The reward of a task, a linear function of the score.
+    """The reward of a task, a linear function of the score."""
 
-    Args:
-        zero (`float`):
-            The score whose reward is 0.
-        one (`float`):
-            The score whose reward is 1; below `zero` if a smaller score is better.
-        lowest (`float`):
-            The least reward of a valid submission.
-        invalid (`float`):
-            The reward of an invalid submission, or of none.
-    """
-
-    zero: float
-    one: float
-    lowest: float
-    invalid: float
+    zero: float  # the score whose reward is 0
+    one: float  # the score whose reward is 1; below `zero` if a smaller score is better
+    lowest: float  # reward of a valid submission
+    invalid: float  # the reward of an invalid submission, or of none
 
     def of(self, score: Score) -> float:
         """The reward of a score."""

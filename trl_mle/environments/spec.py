@@ -1,6 +1,6 @@
 """Competitions in the form that TRL's trainers take: a dataset, environments, and a reward."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -85,28 +85,18 @@ class MLESpec:
         owns_reward: bool = False,
         **options: Any,
     ):
-        if max_programs < 1:
-            raise ValueError(f"max_programs must be at least 1, got {max_programs}")
         self.reward = EpisodeReward(competitions, executor, instrumenter, **options)
+        self.reward_funcs = [] if owns_reward else [self.reward]
+        environment = ScoredMLEEnvironment if owns_reward else MLEEnvironment
+        self.environment_factory = partial(environment, self.reward, max_programs)  # makes one for a rollout
         self._max_programs = max_programs
-        kind = ScoredMLEEnvironment if owns_reward else MLEEnvironment
-        self._environment = partial(kind, self.reward, max_programs)
-        self._owns_reward = owns_reward
 
     @cached_property
     def train_dataset(self) -> Dataset:
-        """One row per competition, with the columns `prompt` (a conversation, made when its row is read) and `competition`
-        (its id)."""
+        """
+        One row per competition, with the columns `prompt` (a conversation, made when its row is read) and
+        `competition` (its id).
+        """
         competitions, limits = self.reward.competitions, self.reward.executor.limits
         make = partial(agent_prompt, limits=limits, max_programs=self._max_programs)
         return PromptsWhenRead(competitions, make).dataset(list(competitions))
-
-    @property
-    def environment_factory(self) -> Callable[[], MLEEnvironment]:
-        """Creates an environment for a rollout."""
-        return self._environment
-
-    @property
-    def reward_funcs(self) -> list[EpisodeReward]:
-        """Reward functions of the episodes; empty if the environments compute the reward."""
-        return [] if self._owns_reward else [self.reward]
