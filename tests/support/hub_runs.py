@@ -1,7 +1,7 @@
 """
 Runs the training script several times in one process, because importing everything takes longer than the runs.
 
-`hub_runs.py WANTED RESULTS` reads a JSON list of runs, each `{"arguments": [...], "token": "..."}`, and writes a list of
+`hub_runs.py REQUESTS RESULTS` reads a JSON list of runs, each `{"arguments": [...], "token": "..."}`, and writes a list of
 their exit codes and of what they wrote to stderr.
 """
 
@@ -34,5 +34,5 @@ def run(arguments, token):
 
 
 if __name__ == "__main__":
-    wanted, results = map(Path, sys.argv[1:])
-    results.write_text(json.dumps([run(**options) for options in json.loads(wanted.read_text())]))
+    requests, results = map(Path, sys.argv[1:])
+    results.write_text(json.dumps([run(**options) for options in json.loads(requests.read_text())]))

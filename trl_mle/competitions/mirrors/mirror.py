@@ -1,7 +1,7 @@
 """Mirrors: synthetic data in a competition's format with a learnable signal, and helpers to draw it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -114,16 +114,16 @@ def consecutive_ids(train_prefix: str = "", test_prefix: str = "", start: int = 
 class Grammar:
     """
     Writes texts by a grammar of vocabulary.yaml: a symbol becomes one of its alternatives, which "|" separates, and so
-    on; `{symbol}` stands for a symbol. Line ends and indentation do not count. `weight(i)` is that of alternative i.
+    on; `{symbol}` stands for a symbol. Line ends and indentation do not count. Alternatives have `weights` in turn.
     """
 
-    def __init__(self, name: str, random: Random, weight: Callable[[int], float] = lambda i: 1):
+    def __init__(self, name: str, random: Random, weights: Sequence[float] = (1,)):
         # Split by the symbols, an alternative has its words at even places and symbols at odd ones.
         self._rules = {
             symbol: [re.split(r"\{(\w+)\}", text) for text in re.sub(r"\n\s*", "", alternatives).split("|")]
             for symbol, alternatives in VOCABULARY[name].items()
         }
-        self._weights = {symbol: [weight(i) for i in range(len(rule))] for symbol, rule in self._rules.items()}
+        self._weights = list(weights)
         self._random = random
 
     def write(self, symbol: str) -> str:
@@ -131,7 +131,9 @@ class Grammar:
         return re.sub(r"\b([Aa]) (?=[aeiou])", r"\1n ", self._expand(symbol))
 
     def _expand(self, symbol: str) -> str:
-        rule = self._random.choices(self._rules[symbol], self._weights[symbol])[0]
+        rules = self._rules[symbol]
+        weights = [self._weights[i % len(self._weights)] for i in range(len(rules))]
+        rule = self._random.choices(rules, weights)[0]
         return "".join([self._expand(part) if i % 2 else part for i, part in enumerate(rule)])
 
     def sentence(self, symbol: str) -> str:

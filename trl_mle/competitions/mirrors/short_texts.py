@@ -1,6 +1,5 @@
 """Mirrors of the competitions with short texts: comments, tweets, phrases, sentences."""
 
-from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -117,52 +116,47 @@ _AUTHORS = ["EAP", "HPL", "MWS"]
 def _draw_spooky(rows: int, random: RandomState) -> Drawn:
     authors = draw_classes(_AUTHORS, [0.4035, 0.2878, 0.3087], 0.06, rows, random)
     single = generator(random)
-    writers = [Grammar("gothic", single, _fond_of(number)) for number in range(3)]
+    # Writers whose favourites are every third word
+    writers = [Grammar("gothic", single, np.where(np.arange(3) == number, 3.0, 1.0).tolist()) for number in range(3)]
     texts = [writers[number].sentence("sentence") for number in authors.shown]
     table = pd.DataFrame({"text": texts, "author": np.array(_AUTHORS)[authors.labels]})
     return Drawn(table, authors.targets, authors.ceiling)
 
 
-def _fond_of(author: int) -> Callable[[int], float]:
-    """Weights of a writer whose favourites are every third word."""
-    return lambda i: 3.0 if i % 3 == author else 1.0
-
-
-_PATENT_SHARES, _PATENT_NOISE = [0.2, 0.31, 0.3, 0.14, 0.05], 0.12
+_PATENTS = VOCABULARY["patents"]
 
 
 def _draw_patents(rows: int, random: RandomState) -> Drawn:
-    level = exact_shares(_PATENT_SHARES, rows, random)
+    level = exact_shares([0.2, 0.31, 0.3, 0.14, 0.05], rows, random)
     single = generator(random)
-    classes = {code: (entry["modifiers"], entry["things"]) for code, entry in VOCABULARY["patents"].items()}
     anchors = []
     for _ in range(max(8, rows // 12)):
-        code = single.choice(list(classes))
-        modifiers, things = classes[code]
+        code = single.choice(list(_PATENTS))
+        things = _PATENTS[code]["things"]
         number = single.randrange(len(things))
-        anchors.append((code, single.choice(modifiers), number, single.choice(things[number])))
+        anchors.append((code, single.choice(_PATENTS[code]["modifiers"]), number, single.choice(things[number])))
     drawn = []
     for similarity in level:
         code, modifier, number, name = anchor = single.choice(anchors)
-        drawn.append((f"{modifier} {name}", _similar(classes, anchor, similarity, single), code))
+        drawn.append((f"{modifier} {name}", _similar(anchor, similarity, single), code))
     # A rater sometimes is one step off.
-    steps = np.where(random.random_sample(rows) < _PATENT_NOISE, random.choice([-1, 1], rows), 0)
+    steps = np.where(random.random_sample(rows) < 0.12, random.choice([-1, 1], rows), 0)
     score = pd.DataFrame({"score": (level + steps).clip(0, 4) / 4})
     table = pd.DataFrame(drawn, columns=["anchor", "target", "context"])
     return Drawn(table.join(score), score, pd.DataFrame({"score": level / 4}))
 
 
-def _similar(classes: dict, anchor: tuple[str, str, int, str], similarity: int, random: Random) -> str:
+def _similar(anchor: tuple[str, str, int, str], similarity: int, random: Random) -> str:
     """A phrase as similar to the anchor as `similarity` in quarters says."""
     code, modifier, number, name = anchor
-    modifiers, things = classes[code]
+    modifiers, things = _PATENTS[code]["modifiers"], _PATENTS[code]["things"]
     synonym = random.choice([word for word in things[number] if word != name])
     other_modifier = random.choice([word for word in modifiers if word != modifier])
     related = random.choice(things[(number + random.randint(1, len(things) - 1)) % len(things)])
-    foreign_modifiers, foreign_things = classes[random.choice([other for other in classes if other != code])]
-    foreign = random.choice(random.choice(foreign_things))
+    other_class = _PATENTS[random.choice([other for other in _PATENTS if other != code])]
+    foreign = random.choice(random.choice(other_class["things"]))
     phrases = [
-        [f"{modifier} {foreign}", f"{name} {foreign}", f"{random.choice(foreign_modifiers)} {foreign}"],
+        [f"{modifier} {foreign}", f"{name} {foreign}", f"{random.choice(other_class['modifiers'])} {foreign}"],
         [f"{other_modifier} {related}", f"{related}", f"{related} assembly", f"{modifier} {related} housing"],
         [f"{other_modifier} {name}", f"{name}", f"{other_modifier} {synonym}", f"{synonym} assembly"],
         [f"{modifier} {synonym}", f"{synonym} of {modifier} type", f"{modifier} {synonym} assembly"],

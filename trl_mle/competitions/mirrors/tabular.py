@@ -4,7 +4,15 @@ import numpy as np
 import pandas as pd
 from numpy.random import RandomState
 
-from trl_mle.competitions.mirrors.mirror import Drawn, Mirror, consecutive_ids, cut, draw_yes_or_no, integer_ids
+from trl_mle.competitions.mirrors.mirror import (
+    VOCABULARY,
+    Drawn,
+    Mirror,
+    consecutive_ids,
+    cut,
+    draw_yes_or_no,
+    integer_ids,
+)
 
 
 def _draw_may_2022(rows: int, random: RandomState) -> Drawn:
@@ -39,14 +47,6 @@ def _adapt_may_2022(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     gold = files["private/test.csv"]
     whole = files["public/test.csv"].assign(target=gold["target"].to_numpy())
     return files | {"private/test.csv": whole, "private/gold_submission.csv": gold}
-
-
-# Cover types 1 to 7 by where they grow: elevation in m, and what of wilderness areas 1-4 suits them.
-_ELEVATION = np.array([3130.0, 2900, 2420, 2230, 2770, 2500, 3340])
-_WILDERNESS = np.array(
-    [[1.0, 1.0, -2, -3, 0.8, -2, 0.8], [0.6, 0.3, -2, -3, -1, -2, 1.2], [1.0, 1.0, 0.8, -1, 1, 1, 0.8],
-     [-2, -0.5, 1.5, 2, -1, 1.2, -2]]
-)  # fmt: skip
 
 
 def _draw_dec_2021(rows: int, random: RandomState) -> Drawn:
@@ -84,63 +84,50 @@ def _draw_dec_2021(rows: int, random: RandomState) -> Drawn:
 
     # Near water a type grows higher up; a soil is wet, dry or rocky, and each type likes one of them.
     height = elevation - 0.9 * above_water - 0.22 * to_water + 60 * np.cos(np.deg2rad(aspect))
-    fits = -(((height[:, None] + 60 - _ELEVATION) / 110) ** 2) / 2
+    fits = -(((height[:, None] + 60 - np.array(VOCABULARY["elevation"])) / 110) ** 2) / 2
     likes = soil[:, None] * 7 % 3 == np.arange(7) % 3
-    comfort = 0.9 * fits + 1.2 * _WILDERNESS[wilderness] + 1.8 * likes
+    comfort = 0.9 * fits + 1.2 * np.array(VOCABULARY["wilderness"])[wilderness] + 1.8 * likes
     comfort += np.where(to_road[:, None] * to_fire[:, None] > 2.5e6, 1.2, -1.2) * np.where(np.arange(7) % 2, 1, -1)
     comfort += np.log([0.3, 0.5, 0.12, 0.03, 0.012, 0.06, 0.08])
     label = pd.DataFrame({"Cover_Type": 1 + (comfort + 0.5 * random.gumbel(size=(rows, 7))).argmax(axis=1)})
     return Drawn(table.join(label), label, pd.DataFrame({"Cover_Type": 1 + comfort.argmax(axis=1)}))
 
 
-_CRYSTALS = (
-    pd.DataFrame(  # by space group: atoms in a cell, lattice vectors in angstrom, angles in degrees, energies in eV
-        [
-            (12, (10, 20, 40), (12.6, 6.3, 5.9), (90, 103.6, 90), 0.17, 0.5),
-            (33, (40, 80), (5.2, 8.9, 9.5), (90, 90, 90), 0.10, 1.1),
-            (167, (30, 60), (5.1, 5.1, 13.7), (90, 90, 120), 0.24, -0.3),
-            (194, (10, 20), (3.2, 3.2, 25.0), (90, 90, 120), 0.34, 0.9),
-            (206, (80, 80), (9.5, 9.5, 9.5), (90, 90, 90), 0.08, 0.4),
-            (227, (20, 80), (6.1, 6.1, 6.1), (90, 90, 90), 0.30, -0.7),
-        ],
-        columns=["spacegroup", "atoms", "vectors", "angles", "formation", "bandgap"],
-    )
-)
-_ANGLES = ("alpha", "beta", "gamma")
-_RADIUS = np.array([0.54, 0.62, 0.80])  # of the ions Al, Ga, In in angstrom
-
-
 def _draw_nomad(rows: int, random: RandomState) -> Drawn:
-    group = random.randint(0, len(_CRYSTALS), rows)
-    atoms = np.array([random.choice(_CRYSTALS["atoms"][g]) for g in group])
+    facts = VOCABULARY["crystals"]
+    group = random.randint(0, len(facts["spacegroup"]), rows)
+    atoms = np.array([random.choice(facts["atoms"][number]) for number in group])
     cations = atoms * 2 // 5
     share = random.dirichlet([0.9, 0.9, 0.9], rows)
     al = np.rint(share[:, 0] * cations).astype(int)
     ga = np.minimum(np.rint(share[:, 1] * cations).astype(int), cations - al)
     percent = np.stack([al, ga, cations - al - ga], axis=1) / cations[:, None]
 
-    radius = percent @ _RADIUS
+    radius = percent @ np.array(VOCABULARY["radius"])
     strain = random.normal(0, 0.012, (rows, 3))
-    vectors = np.stack(_CRYSTALS["vectors"].map(np.array).tolist())[group] * (0.75 + 0.4 * radius[:, None] + strain)
-    angles = np.stack(_CRYSTALS["angles"].map(np.array).tolist())[group] + random.normal(0, 0.02, (rows, 3))
+    vectors = np.array(facts["vectors"])[group] * (0.75 + 0.4 * radius[:, None] + strain)
+    angles = np.array(facts["angles"])[group] + random.normal(0, 0.02, (rows, 3))
     stretch = strain[:, 2] - strain[:, :2].mean(axis=1)
     mixing = (percent * (1 - percent)).sum(axis=1)
 
-    offset = _CRYSTALS["formation"].to_numpy()[group]
+    offset = np.array(facts["formation"])[group]
     formation = offset * (0.35 + 0.9 * mixing) + 0.12 * percent[:, 2] * (group % 2)
     formation = formation + 60 * stretch**2 + 1.2 * np.abs(strain.sum(1))
     gap = 4.6 * percent[:, 0] + 2.9 * percent[:, 1] + 1.3 * percent[:, 2] - 1.1 * mixing
-    gap += _CRYSTALS["bandgap"].to_numpy()[group] * (1 + percent[:, 0]) - 9 * stretch
+    gap += np.array(facts["bandgap"])[group] * (1 + percent[:, 0]) - 9 * stretch
     truth = pd.DataFrame({"formation_energy_ev_natom": formation.clip(0.002), "bandgap_energy_ev": gap.clip(0.05)})
     noisy = pd.DataFrame(np.expm1(np.log1p(truth) + random.normal(size=(rows, 2)) * [0.01, 0.03]))
     noisy = noisy.clip(lower=0.0001).round(4)
     table = pd.DataFrame(
         {
-            "spacegroup": _CRYSTALS["spacegroup"].to_numpy()[group],
+            "spacegroup": np.array(facts["spacegroup"])[group],
             "number_of_total_atoms": atoms.astype(float),
             **{f"percent_atom_{name}": percent[:, i].round(4) for i, name in enumerate(("al", "ga", "in"))},
             **{f"lattice_vector_{i + 1}_ang": vectors[:, i].round(4) for i in range(3)},
-            **{f"lattice_angle_{name}_degree": angles[:, i].round(4) for i, name in enumerate(_ANGLES)},
+            **{
+                f"lattice_angle_{name}_degree": angles[:, i].round(4)
+                for i, name in enumerate(("alpha", "beta", "gamma"))
+            },
         }
     )
     geometries = [
