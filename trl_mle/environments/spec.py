@@ -55,25 +55,6 @@ class MLESpec:
             Whether the environments return the reward themselves. Nothing else about programs is logged then.
         **options:
             Options of [`~trl_mle.rewards.MLEReward`].
-
-    Example:
-
-    ```python
-    >>> from trl import GRPOConfig, GRPOTrainer
-    >>> from trl_mle.environments import MLESpec
-    >>> from trl_mle.execution import LocalExecutor
-
-    >>> with LocalExecutor(timeout_s=60) as executor:
-    ...     spec = MLESpec(["digits"], executor)
-    ...     trainer = GRPOTrainer(
-    ...         model="Qwen/Qwen3-0.6B",
-    ...         args=GRPOConfig(max_completion_length=4096, max_tool_calling_iterations=8),
-    ...         train_dataset=spec.train_dataset,
-    ...         environment_factory=spec.environment_factory,
-    ...         reward_funcs=spec.reward_funcs,
-    ...     )
-    ...     trainer.train()
-    ```
     """
 
     def __init__(
