@@ -55,11 +55,11 @@ def _words(columns: Columns, random: RandomState) -> np.ndarray:
 SIGNALS = dict(zip(DEPENDENCES, (_linear, _thresholds, _interactions, _calendar, _words), strict=True))
 
 
-def draw_signal(structure: Structure, columns: Columns, group: np.ndarray | None, random: RandomState) -> np.ndarray:
+def draw_signal(structure: Structure, columns: Columns, random: RandomState) -> np.ndarray:
     """The standardised signal, to which the group adds where test.csv has unseen ones."""
     signal = standardised(SIGNALS[structure.dependence](columns, random))
-    if group is not None:
-        signal = signal + random.permutation(np.linspace(-1.3, 1.3, group.max() + 1))[group]
+    if "unseen" in structure.traps:
+        signal = signal + random.permutation(np.linspace(-1.3, 1.3, columns.group.max() + 1))[columns.group]
     return standardised(signal)
 
 

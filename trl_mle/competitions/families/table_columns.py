@@ -11,6 +11,7 @@ from trl_mle.competitions.families.words import DOMAINS, OTHER_UNITS, Domain, Nu
 from trl_mle.competitions.mirrors.mirror import exact_shares
 
 
+SIZES = (900, 1200, 1500)  # rows of train.csv and test.csv together, of which a third is the latter
 CODES = (-999, -99, -1000)  # of a number that nobody took
 WHOLE = ("", "days", "nights", "months", "years")  # units of whole numbers
 
@@ -27,10 +28,11 @@ class Columns(NamedTuple):
     code: int
     missing: np.ndarray  # where the first two lack, should gaps be a trap
     shifted: np.ndarray  # the latent values of the fourth
+    group: np.ndarray  # of places or persons, should unseen ones be a trap
 
 
-def draw_columns(structure: Structure, rows: int, random: RandomState) -> Columns:
-    domain = DOMAINS[structure.domain]
+def draw_columns(structure: Structure, random: RandomState) -> Columns:
+    domain, rows = DOMAINS[structure.domain], int(random.choice(SIZES))
     main, others = _draw_numbers(domain, random)
     code = int(random.choice(CODES))
     # Standard normal and a little correlated, as measurements of one thing are
@@ -50,7 +52,8 @@ def draw_columns(structure: Structure, rows: int, random: RandomState) -> Column
         table[domain.date] = pd.Series((np.datetime64("2023-01-01") + days).astype(str))
     if structure.dependence == "words" or random.random_sample() < 0.2:
         table[domain.text[0]] = _draw_notes(phrases, domain.text[1], random)
-    return Columns(table, numbers, levels, days, phrases, main, code, missing, latent[:, 3])
+    group = random.randint(0, len(domain.group[1]), rows)
+    return Columns(table, numbers, levels, days, phrases, main, code, missing, latent[:, 3], group)
 
 
 def _draw_numbers(domain: Domain, random: RandomState) -> tuple[list[Number], list[Number]]:

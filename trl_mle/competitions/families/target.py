@@ -27,8 +27,8 @@ class Target(NamedTuple):
     classes: np.ndarray | None  # unless they are numbers
 
 
-def draw_target(structure: Structure, columns: Columns, group: np.ndarray | None, random: RandomState) -> Target:
-    signal = partial(draw_signal, structure, columns, group, random)
+def draw_target(structure: Structure, columns: Columns, random: RandomState) -> Target:
+    signal = partial(draw_signal, structure, columns, random)
     form, domain = structure.form, DOMAINS[structure.domain]
     column = getattr(domain, form)[0]
     if form in ("value", "amount"):

@@ -19,9 +19,6 @@ from trl_mle.competitions.mirrors.mirror import integer_ids
 from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
 
 
-SIZES = (900, 1200, 1500)  # rows of train.csv and test.csv together, of which a third is the latter
-
-
 class ScoreRange(NamedTuple):
     """What can be scored at a task."""
 
@@ -80,15 +77,13 @@ def task_contents(task_id: str) -> Contents:
     """Draws a task: first its columns, then its signal, labels and split, then its traps."""
     structure, random = seeded(task_id)
     domain, traps = DOMAINS[structure.domain], structure.traps
-    rows = int(random.choice(SIZES))
-    columns = draw_columns(structure, rows, random)
-    group = random.randint(0, len(domain.group[1]), rows)
-    target = draw_target(structure, columns, group if "unseen" in traps else None, random)
-    lean = (1.3 * columns.shifted if "shift" in traps else 0) + random.normal(size=rows)
+    columns = draw_columns(structure, random)
+    target = draw_target(structure, columns, random)
+    lean = (1.3 * columns.shifted if "shift" in traps else 0) + random.normal(size=len(columns.shifted))
     is_test = split(lean, target.classes)
     noise_share = float(random.uniform(0.15, 0.3))
     recorded = mistaken(structure, target, ~is_test, noise_share, random) if "noise" in traps else target.labels
-    set_traps(structure, columns, as_numbers(recorded, structure, random), group, is_test, random)
+    set_traps(structure, columns, as_numbers(recorded, structure, random), is_test, random)
 
     features = pd.DataFrame(columns.table).iloc[:, random.permutation(len(columns.table))]
     train_rows = random.permutation(np.flatnonzero(~is_test))

@@ -27,12 +27,7 @@ def mistaken(structure: Structure, target: Target, where: np.ndarray, share: flo
 
 
 def set_traps(
-    structure: Structure,
-    columns: Columns,
-    outcome: np.ndarray,
-    group: np.ndarray,
-    is_test: np.ndarray,
-    random: RandomState,
+    structure: Structure, columns: Columns, outcome: np.ndarray, is_test: np.ndarray, random: RandomState
 ) -> None:
     """Adds to the columns, and damages them, as the traps of the structure have it."""
     traps, domain, table = structure.traps, DOMAINS[structure.domain], columns.table
@@ -42,7 +37,7 @@ def set_traps(
     if "number" in traps:
         table[domain.number] = _running_number(outcome, is_test, random)
     if "unseen" in traps:
-        table[domain.group[0]] = _group_codes(domain, group, is_test, random)
+        table[domain.group[0]] = _group_codes(domain, columns.group, is_test, random)
     if "missing" in traps:
         table[empty.column] = table[empty.column].mask(columns.missing[0])
         table[coded.column] = table[coded.column].mask(columns.missing[1], columns.code)
