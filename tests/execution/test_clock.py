@@ -34,11 +34,10 @@ def options(tmp_path_factory):
     return options
 
 
-@pytest.mark.parametrize("start", ["warm", "cold"])
-def test_durations_and_limits_do_not_follow_a_clock_that_jumps(competition, options, monkeypatch, start):
+def test_durations_and_limits_do_not_follow_a_clock_that_jumps(competition, options, monkeypatch):
     own, hours = time.time, itertools.count()
     monkeypatch.setattr("time.time", lambda: own() + 3600 * next(hours))  # and in the caller
-    with LocalExecutor(2, timeout_s=3, start=start, **options) as executor:
+    with LocalExecutor(2, timeout_s=3, **options) as executor:
         began = time.monotonic()
         short, long = executor.run_many([(SLEEPS.format(seconds), competition) for seconds in (0.5, 60)])
         passed = time.monotonic() - began

@@ -147,30 +147,4 @@ def test_a_folder_of_somebody_else_stops_nobody(tmp_path, monkeypatch):
     mine, other = Slots(1, 1), Slots(1, 1)
     assert mine.folder == other.folder == tmp_path / (f"{usual}-3" if os.geteuid() == 0 else f"{usual}-2")
     assert mine.folder.stat().st_mode & 0o777 == 0o700 or os.geteuid() != 0
-    with mine.take(OPEN), pytest.raises(TimeoutError), other.take_all(OPEN, 0.05):
-        pass
     assert not any((tmp_path / "elsewhere").iterdir())
-
-
-def test_all_slots_are_taken_together(tmp_path):
-    mine, other = Slots(2, 1, folder=tmp_path), Slots(2, 1, folder=tmp_path)
-    order = []
-
-    def run_alone():
-        with mine.take_all(OPEN, 10.0) as slot:
-            order.append(slot)
-            for slots in (mine, other):
-                closed = threading.Event()
-                threading.Timer(0.2, closed.set).start()
-                with pytest.raises((Closed, TimeoutError)), slots.take_all(closed, 0.1):
-                    pass
-
-    with mine.take(OPEN), other.take(OPEN):
-        thread = threading.Thread(target=run_alone)
-        thread.start()
-        time.sleep(0.2)
-        assert order == []
-    thread.join(10)
-    assert order == [mine.slots[0]]
-    with other.take(OPEN), mine.take(OPEN):
-        pass

@@ -59,19 +59,12 @@ class Answer:
 
 
 class ReportLost(SandboxError):
-    """A program's report is missing: the process that sends it died, or was blocked for too long."""
+    """A program's report is missing: the process that sends it died, or was blocked for too long. `result` is what this
+    counts as if the program itself is to blame, and `None` if that is impossible."""
 
-
-def lost_report(evidence: str, duration_s: float) -> dict[str, Any]:
-    """The replacement for a lost report that is the program's own failure."""
-    return {
-        "reason": "lost",
-        "evidence": evidence,
-        "exit_code": None,
-        "duration_s": duration_s,
-        "cpu_s": 0.0,
-        "max_rss_mb": 0.0,
-    }
+    def __init__(self, reason: str, result: ExecutionResult | None = None):
+        super().__init__(reason)
+        self.result = result
 
 
 def receive(
@@ -156,20 +149,23 @@ def execution_result(
     answer: Answer,
     stdout: str,
     stderr: str,
-    queue_wait_s: float,
     slot: int,
     limits: Mapping[str, Any],
 ) -> ExecutionResult:
     """Determines the outcome of a program with these limits; nothing else does."""
     report = answer.report
+    if answer.lost:
+        duration_s = time.monotonic() - answer.started if answer.started is not None else None
+        return ExecutionResult(
+            Outcome.KILLED, terminal_line(answer.lost), duration_s, stdout=stdout, stderr=stderr, slot=slot
+        )
     if "error" in report:
-        return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
+        return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], slot=slot)
     code = report["exit_code"]
     lines = _without_warnings(stderr)
     last_lines, reason = lines[-5:], _reason(lines)[:500]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
     ended_by_us = {
-        "lost": (Outcome.KILLED, report.get("evidence", "")),
         "timeout": (Outcome.TIMEOUT, f"still running after {limits['timeout_s']:g} s"),
         "memory": (Outcome.OUT_OF_MEMORY, f"its processes held more than {limits['memory_mb']} MB"),
         "processes": (Outcome.KILLED, f"ran more than {limits['max_processes']} processes"),
@@ -201,6 +197,5 @@ def execution_result(
         stdout=stdout,
         stderr=stderr,
         submission=answer.submission,
-        queue_wait_s=queue_wait_s,
         slot=slot,
     )

@@ -195,6 +195,6 @@ class Executor(ABC):
 
 
 def longest_round_s(timeout_s: float) -> float:
-    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until nothing
-    else runs (the others' reports may be lost, too), as long again alone, plus a control program."""
-    return 4 * (timeout_s + GRACE_S) + GRACE_S
+    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until they are lost
+    once more, and a control program."""
+    return 2 * (timeout_s + GRACE_S) + 2 * GRACE_S

@@ -123,27 +123,6 @@ class Slots:
             _unlock(held)
 
     @contextlib.contextmanager
-    def take_all(self, closed: threading.Event, wait_s: float) -> Iterator[Slot]:
-        """Waits until all slots are free and holds them all, so that a program in the first slot, which it yields,
-        runs alone. Raises `Closed` if `closed` was set before, and `TimeoutError` if they were not free in time."""
-        deadline = time.monotonic() + wait_s
-        if not self._turn.acquire(timeout=wait_s):
-            raise TimeoutError("another program is tried alone")
-        held: list[int] = []
-        try:
-            for slot in self.slots:
-                while not (locks := self._try(slot)):
-                    if closed.wait(POLL_S):
-                        raise Closed
-                    if time.monotonic() > deadline:
-                        raise TimeoutError("other programs go on")
-                held += locks
-            yield self.slots[0]
-        finally:
-            _unlock(held)
-            self._turn.release()
-
-    @contextlib.contextmanager
     def take_number(self, number: int) -> Iterator[Slot]:
         """Waits for a slot beside the others, with a number that no other executor on this machine uses meanwhile. It may slow
         down programs in the others, so it is only for programs that end within a moment."""

@@ -14,7 +14,7 @@ environment, files or memory. For each program there are two processes:
                           (init.py)
 
 Without namespaces (see `sandbox/tier.py`) the init is a subreaper: processes that a program leaves behind become its
-children. With `start="cold"` the program's process executes a new interpreter, which goes on in run_program.py.
+children.
 
 Protocol. Control socket (SEQPACKET), caller → warm parent: one message per program, carrying the init's end of a job
 socket. Job socket (STREAM), caller → init: `<uint32 length><JSON job>` with the file descriptors of stdout, stderr, the

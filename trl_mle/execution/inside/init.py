@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import kernel
-from .run_program import become_program, execute_interpreter, own_grants
+from .run_program import become_program, own_grants
 from .submission import read_submission
 
 
@@ -29,8 +29,6 @@ LOOKS_OVER = 3  # a group is over its memory after three in a row: the kernel's 
 # The kernel's memory for a mapping and for a file that an epoll waits for, at most
 MAPPING_BYTES, EVENT_BYTES = 256, 256
 SAMPLED = 8  # lists of mappings or events that a check reads: all of them may take too long
-# The search for a submission in the wrong place: its depth, the number of files, and the length of their first line
-TABLES_DEPTH, TABLES_LOOKED_AT, HEADER_BYTES = 3, 1000, 1 << 16
 PF_EXITING = 0x4  # <linux/sched.h>
 
 
@@ -375,31 +373,7 @@ def find_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
     except ValueError as error:
         return None, str(error)
     except FileNotFoundError:
-        places = []
-        with contextlib.suppress(OSError):  # the program may have made a folder that cannot be read
-            places = list(tables(job["folders"][0], job["columns"]))
-        if len(places) != 1:
-            return None, None
-        return None, f"no submission.csv was written to the working directory, but {places[0]} has its columns"
-
-
-def tables(workdir: int, columns: list[str]) -> Iterator[str]:
-    """CSV files with these columns below the working folder, except in `input`. Follows no link, and stops after
-    `TABLES_LOOKED_AT` entries, so that the report is not delayed."""
-    left = TABLES_LOOKED_AT
-    for path, folders, names, folder in os.fwalk(".", dir_fd=workdir):
-        left -= 1 + len(names)
-        if left < 0:
-            return
-        folders[:] = [name for name in folders if path.count("/") < TABLES_DEPTH and (path, name) != (".", "input")]
-        for name in names:
-            if name.endswith(".csv"):
-                with contextlib.suppress(OSError):
-                    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-                    with open(fd, "rb") as file:
-                        header = file.readline(HEADER_BYTES).decode("utf-8-sig", errors="replace")
-                    if set(columns) <= {column.strip(' "\r\n') for column in header.split(",")}:
-                        yield os.path.normpath(f"{path}/{name}")
+        return None, None
 
 
 def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.socket) -> dict[str, Any]:
@@ -513,7 +487,7 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             if job["uid"] is not None:
                 os.setresuid(job["uid"], job["uid"], job["uid"])
             goes_first(job["namespaces"], job["gpus"])
-            (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
+            become_program(job, fds, started_write)
         os.close(started_write)
         # A rule of Landlock ends with the kernel's entry for a file, which, unless open, may go when memory is short
         with contextlib.suppress(OSError):  # the program has ended

@@ -9,7 +9,6 @@ import gc
 import importlib.abc
 import importlib.machinery
 import io
-import json
 import os
 import resource
 import signal
@@ -51,65 +50,38 @@ def set_limits(job: dict[str, Any]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-# Packages with a global generator: how to seed it, and how to read and write its state
-GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
-    "random": (
-        lambda module, seed: module.seed(seed),
-        lambda module: module.getstate(),
-        lambda module, state: module.setstate(state),
-    ),
-    "numpy": (
-        lambda module, seed: module.random.seed(seed),
-        lambda module: module.random.get_state(),
-        lambda module, state: module.random.set_state(state),
-    ),
-    "torch": (
-        lambda module, seed: module.manual_seed(seed),
-        lambda module: module.get_rng_state(),
-        lambda module, state: module.set_rng_state(state),
-    ),
+# How to seed the global generator of a package
+SEEDS: dict[str, Callable[[Any, int], Any]] = {
+    "random": lambda module, seed: module.seed(seed),
+    "numpy": lambda module, seed: module.random.seed(seed),
+    "torch": lambda module, seed: module.manual_seed(seed),
 }
 
 
 class SeededImports(importlib.abc.MetaPathFinder):
-    """Seeds the generators of packages that the program imports, and restores the others after an import that draws
-    from them, so that random numbers do not depend on which packages are already imported. Skips the program's own
-    modules."""
+    """Seeds the generators of packages that the program imports, but not of its own modules."""
 
     def __init__(self, seed: int, workdir: str):
         self.seed = seed
         self.workdir = workdir
-        self.importing = False
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if self.importing:  # only the outermost import matters
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        spec = importlib.machinery.PathFinder.find_spec(name, path) if name in SEEDS else None
         if spec is None or spec.loader is None or str(spec.origin).startswith(self.workdir):
             return spec
         execute = spec.loader.exec_module
 
-        def execute_quietly(module: Any) -> None:
-            self.importing = True  # the module may import others
-            try:
-                loaded = [name for name in GENERATORS if name in sys.modules and name != module.__name__]
-                states = {name: GENERATORS[name][1](sys.modules[name]) for name in loaded}
-                execute(module)
-                for name, (seed, _, write) in GENERATORS.items():
-                    if name in states:
-                        write(sys.modules[name], states[name])
-                    elif name in sys.modules:
-                        seed(sys.modules[name], self.seed)
-            finally:
-                self.importing = False
+        def execute_and_seed(module: Any) -> None:
+            execute(module)
+            SEEDS[name](module, self.seed)
 
-        spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+        spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
         return spec
 
 
 def seed_everything(seed: int, workdir: str) -> None:
     """Gives each program generator states that depend on its source alone: forked children share their parent's."""
-    for name, (start, _, _) in GENERATORS.items():
+    for name, start in SEEDS.items():
         if name in sys.modules:
             start(sys.modules[name], seed)
     sys.meta_path.insert(0, SeededImports(seed, workdir))
@@ -220,19 +192,6 @@ def own_grants(pid: int, gpus: bool) -> list[tuple[str, str]]:
         names = [entry.name for entry in entries if not entry.is_symlink() and entry.name not in ("net", "task")]
     task = [(f"{folder}/task", "update")] if gpus else []
     return [(folder, "list"), *task, *((f"{folder}/{name}", "read") for name in names)]
-
-
-def execute_interpreter(job: dict[str, Any], fds: list[int], started: int) -> None:
-    """The cold start: a new interpreter goes on with [`become_program`]. Never returns."""
-    source = os.memfd_create("job")
-    with open(source, "wb", closefd=False) as file:
-        file.write(json.dumps(job).encode())
-    os.lseek(source, 0, os.SEEK_SET)
-    for fd in (source, started, *fds):
-        os.set_inheritable(fd, True)
-    numbers = json.dumps([source, started, *fds])
-    main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
-    os.execv(sys.executable, [sys.executable, "-P", main, "--program", numbers])  # noqa: S606
 
 
 def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
