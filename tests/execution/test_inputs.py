@@ -9,9 +9,10 @@ from support.tiers import TIERS
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor, Outcome, SandboxError
-from trl_mle.execution.sandbox import find_interpreter, inputs
+from trl_mle.execution.sandbox import inputs
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.inputs import Inputs
+from trl_mle.execution.sandbox.interpreter import find_interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.tier import INPUT
 
@@ -94,18 +95,6 @@ def test_a_public_folder_that_lost_files_is_refused(tmp_path):
         assert (input_.folder / "train.csv").read_text() == "x\n"
     with pytest.raises(SandboxError, match=f"^the files of {folder}"), made.use(folder):
         pass
-
-
-def test_data_that_cannot_be_copied_say_so_in_one_line_and_leave_nothing(tmp_path, monkeypatch):
-    made, folder = make(tmp_path), public(tmp_path, "a")
-
-    def full(*args, **options) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("shutil.copytree", full)
-    with pytest.raises(SandboxError, match=f"^{folder} could not be copied"), made.use(folder):
-        pass
-    assert not copies(made)
 
 
 @pytest.mark.parametrize("sandbox", [*TIERS, "none"])

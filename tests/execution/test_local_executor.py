@@ -1,16 +1,13 @@
 import contextlib
-import fcntl
 import os
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -20,10 +17,8 @@ from support.tiers import LANDLOCK, TIERS
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
 from trl_mle.execution.folders import TMP
-from trl_mle.execution.program import InstrumentedProgram
-from trl_mle.execution.runner import Runner
-from trl_mle.execution.sandbox import CheckUnfinished, Interpreter
-from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
+from trl_mle.execution.sandbox import CheckUnfinished
+from trl_mle.execution.sandbox.interpreter import Interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.tier import FIRST_SLOT_UID
 from trl_mle.execution.slots import Slots
@@ -163,17 +158,6 @@ def test_where_tmp_is_full_a_program_is_not_to_blame(competition, monkeypatch, s
     assert its_own.outcome is Outcome.ERROR
 
 
-def test_systemds_cleaning_of_tmp_leaves_the_folders_of_an_executor(competition):
-    """It skips folders with a lock, see https://systemd.io/TEMPORARY_DIRECTORIES."""
-    with LocalExecutor(max_parallel=1) as executor:
-        folders = executor._run_dir, executor._slots.folder
-        for folder in folders:
-            fd = os.open(folder, os.O_RDONLY)
-            with pytest.raises(BlockingIOError):
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.close(fd)
-
-
 def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(executor, competition):
     original = textwrap.dedent("""
         import pandas as pd
@@ -211,35 +195,6 @@ def test_milestone_prints_do_not_fail_a_program_that_has_closed_its_output(execu
     assert (result.outcome, result.stdout.splitlines()[-1]) == (Outcome.OK, "shown"), result.stderr
     assert competition.grade(result.submission).valid
     assert program.reached(result.stdout) == {"imports"}
-
-
-WARNS = """
-import shutil, sys, warnings
-@
-print("the first line")
-print("the first error", file=sys.stderr)
-for i in range(20_000):  # more than the 64 KB that are kept
-    print("epoch", i)
-    print(f"solution.py:7: UserWarning: {i}", file=sys.stderr)
-shutil.copy("input/sample_submission.csv", "submission.csv")
-print("the last line")
-print("the last error", file=sys.stderr)
-"""
-
-
-def test_a_valid_program_may_print_more_than_is_kept(executor, competition):
-    """Before, it was ended."""
-    nonce = "0123456789abcdef"
-    marker = f'print("{nonce} milestone: imports", flush=True)'
-    program = InstrumentedProgram(WARNS.replace("@", marker), WARNS.replace("@", ""), ("imports",), nonce)
-    result = run(executor, competition, program)
-    assert result.outcome is Outcome.OK, result.detail
-    assert competition.grade(result.submission).valid
-    assert program.reached(result.stdout) == {"imports"}
-    for text, name in ((result.stdout, "line"), (result.stderr, "error")):
-        assert text.count(f"the first {name}\n") == text.count(f"the last {name}\n") == 1
-        assert len(re.findall("^… .*$", text, re.MULTILINE)) == 1
-        assert len(text) < 65 << 10
 
 
 def test_memory_that_processes_share_counts_once(competition):
@@ -288,50 +243,26 @@ def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sa
                 ask(competition)
 
 
-# The executor may start with less than it would like.
-STARTED = """
-import logging, resource, sys
-{before}
-from trl_mle.execution import LocalExecutor, SandboxError
-logging.basicConfig(format="%(message)s", stream=sys.stdout)
-for sandbox in {sandboxes}:
-    try:
-        with LocalExecutor(max_parallel=1, packages=(), sandbox=sandbox) as executor:
-            print(executor.tier)
-    except SandboxError as error:
-        print(error)
+FORBIDDEN = """
+import errno, pyseccomp
+from trl_mle.execution import LocalExecutor
+filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "unshare")
+filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0x10000000, 0x10000000))
+filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+filter_.load()
+with LocalExecutor(max_parallel=1, packages=()) as executor:
+    print(executor.tier)
 """
-
-
-def started(*sandboxes: str, before: str = "") -> list[str]:
-    """Starts a process that creates executors; returns the lines that it prints."""
-    script = STARTED.format(before=before, sandboxes=sandboxes)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.splitlines()
-
-
-@LANDLOCK
-def test_hard_limits_of_the_caller():
-    limits = {"RLIMIT_NOFILE": 512, "RLIMIT_MEMLOCK": 32 << 10, "RLIMIT_CORE": 0}
-    before = "\n".join(f"resource.setrlimit(resource.{name}, ({value}, {value}))" for name, value in limits.items())
-    assert started("bubblewrap", "landlock", before=before) == ["bubblewrap", "landlock"]
 
 
 @LANDLOCK
 @pytest.mark.slow
 def test_a_kernel_that_forbids_namespaces_to_containers():
     """Like Docker's default filter; a caller under such a filter gets the next tier, and a warning that says why."""
-    forbid = """
-import errno, pyseccomp
-filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "unshare")
-filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0x10000000, 0x10000000))
-filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-filter_.load()
-"""
-    [warning, tier, refused] = started("auto", "bubblewrap", before=forbid)
-    assert re.fullmatch(r"programs are isolated by landlock, because .*: bubblewrap: .*", warning)
-    assert tier == "landlock"
-    assert refused.startswith("programs cannot be isolated on this machine: bubblewrap: ")
+    done = subprocess.run([sys.executable, "-c", FORBIDDEN], capture_output=True, text=True)
+    assert done.stdout == "landlock\n", done
+    assert re.match("programs are isolated by landlock, because .*: bubblewrap: ", done.stderr), done
 
 
 def test_nothing_is_left_after_the_with(competition):
@@ -370,43 +301,34 @@ def test_a_program_runs_from_when_it_has_its_slot(competition):
         assert another.run_many([("print('fourth')", competition)])[0].stdout == "fourth\n"
 
 
+CALLER = """
+import time
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor
+executor = LocalExecutor(max_parallel=2, timeout_s=300, packages=())
+print(executor._run_dir, flush=True)
+executor.submit("import time; time.sleep(300)", load_competition("wine"))
+time.sleep(300)
+"""
+
+
 @pytest.mark.slow
-def test_killing_the_caller_ends_its_programs(competition, tmp_path):
-    script = tmp_path / "caller.py"
-    script.write_text(
-        textwrap.dedent(f"""
-        import os
-        from trl_mle.competitions import load_competition
-        from trl_mle.execution import LocalExecutor
-        os.environ["TRL_MLE_CACHE"] = {os.environ["TRL_MLE_CACHE"]!r}
-        executor = LocalExecutor(max_parallel=2, timeout_s=300, packages=())
-        competition = load_competition("wine")
-        executor.run_many([("pass", competition)])
-        for _ in range(2):
-            executor.submit("import time; time.sleep(300)", competition)
-        print("running", flush=True)
-        print(executor._run_dir, flush=True)
-        import time; time.sleep(300)
-        """)
-    )
-    caller = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+def test_killing_the_caller_ends_its_programs():
+    caller = subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True)
     try:
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == b"running\n"
-        run_dir = caller.stdout.readline()
+        run_dir = Path(caller.stdout.readline().strip())
         deadline = time.monotonic() + 20
-        # the warm parent, and an init and a program for each slot
-        while len(family := psutil.Process(caller.pid).children(recursive=True)) < 5:
+        # the warm parent, and an init and a program
+        while len(family := psutil.Process(caller.pid).children(recursive=True)) < 3:
             assert time.monotonic() < deadline
             time.sleep(0.1)
     finally:
-        caller.send_signal(signal.SIGKILL)
+        caller.kill()
         caller.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
-    left = Path(run_dir.decode().strip())
     with LocalExecutor(max_parallel=1) as other:  # the next executor cleans up, but not after live ones
-        assert not left.exists()
+        assert not run_dir.exists()
         with LocalExecutor(max_parallel=1):
             assert other._run_dir.exists()
 
@@ -424,7 +346,7 @@ def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competit
                 child.kill()
         result = future.result(timeout=20)
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
-        assert re.search(r"the program had started; the warm parent ended with .*; load \d+ on", result.detail)
+        assert re.search("the program had started; the warm parent ended with ", result.detail)
         assert run(executor, competition, "print('again')").stdout == "again\n"
 
 
@@ -470,27 +392,6 @@ def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monke
             assert result.outcome is Outcome.INFRASTRUCTURE
             assert "are not those that programs began with" in result.detail
     assert competition.grade(submission) == score
-
-
-def test_without_descriptors_nobody_is_to_blame_and_none_is_lost(competition):
-    """The number of free descriptors varies, and so does the place where they run out."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
-        assert run(executor, competition, "print(0)").outcome is Outcome.OK
-        before = os.listdir("/proc/self/fd")
-        free = [number for number in range(1024) if str(number) not in before]
-        outcomes = []
-        for spare in range(16):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (free[spare], hard))
-            try:
-                result = run(executor, competition, "print(1)")
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            outcomes.append(result.outcome)
-            assert result.outcome is Outcome.OK or "Too many open files" in result.detail
-            assert len(os.listdir("/proc/self/fd")) == len(before)
-        assert set(outcomes) == {Outcome.INFRASTRUCTURE, Outcome.OK}
-        assert run(executor, competition, "print(2)").stdout == "2\n"
 
 
 def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
@@ -572,32 +473,9 @@ def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
         LocalExecutor(sandbox="bubblewrap")
 
 
-def kill_the_victim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Something else ends the process that the probe tries to reach."""
-    run_it = Runner.run
-
-    def run_beside_it(self, *arguments, **options):
-        [victim] = [child for child in psutil.Process().children() if child.name() == "cat"]
-        victim.kill()
-        return run_it(self, *arguments, **options)
-
-    monkeypatch.setattr(Runner, "run", run_beside_it)
-
-
-def stall_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
-
-
-@pytest.mark.parametrize(
-    ("disturb", "message"),
-    [
-        (kill_the_victim, "the process that the check tries to reach ended with -9"),
-        (stall_the_start, r"the sandbox \(bubblewrap\) did not start within 0 s"),
-    ],
-)
-def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch, disturb, message):
-    disturb(monkeypatch)
-    with pytest.raises(CheckUnfinished, match=f"^{message}.* Try again when this machine is less busy$"):
+    with pytest.raises(CheckUnfinished, match=r"did not start within .* Try again when this machine is less busy$"):
         LocalExecutor(max_parallel=1)
 
 
@@ -614,26 +492,6 @@ def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monk
 def test_a_tier_that_is_not_known_is_refused():
     with pytest.raises(SandboxError, match="docker"):
         LocalExecutor(sandbox="docker")
-
-
-@dataclass(frozen=True)
-class Watched(Bubblewrap):
-    """A new tier, whose kernel does not limit processes."""
-
-    name = "watched"
-    limits_processes: bool = False
-
-
-def test_a_tier_is_a_class_and_its_place_in_the_list(competition, monkeypatch):
-    """What its kernel does not limit is watched."""
-    monkeypatch.setattr("trl_mle.execution.sandbox.TIERS", (Watched, Landlock))
-    monkeypatch.setattr("trl_mle.execution.cgroups.parents", list)
-    processes = "import os, time\nfor i in range(20):\n    os.fork() or time.sleep(20)\ntime.sleep(20)"
-    with LocalExecutor(2, timeout_s=20, max_processes=8, packages=()) as executor:
-        assert executor.description.startswith("programs are isolated by watched, ")
-        found = executor.run_many([(processes, competition), ("print('ends')", competition)])
-    assert [result.outcome for result in found] == [Outcome.KILLED, Outcome.OK], found
-    assert found[0].detail == "ran more than 8 processes"
 
 
 def test_each_slot_has_its_gpu(competition):

@@ -28,29 +28,27 @@ def holder(folder, body: str) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
 
 
-def test_slots_have_cores_of_their_own_while_there_are_enough(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1, 2, 3, 8})
-    assert [slot.cpus for slot in Slots(None, 2, folder=tmp_path).slots] == [(0, 1), (2, 3)]
-    assert [slot.cpus for slot in Slots(3, 2, folder=tmp_path).slots] == [(), (), ()]
-    assert [(slot.cpus, slot.gpu) for slot in Slots(None, 1, ["4", "6"], tmp_path).slots] == [((0,), "4"), ((1,), "6")]
-    with pytest.raises(ValueError, match="gpus names 2"):
-        Slots(3, 1, ["4", "6"], tmp_path)
-
-
-@pytest.mark.parametrize("training", [0, 1, 3])
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("count", [None, 3])
-def test_slots_leave_the_first_cores_to_training(tmp_path, monkeypatch, training, threads, count):
+@pytest.mark.parametrize(
+    ("count", "threads", "training", "cpus"),
+    [
+        (None, 2, 0, [(2, 3), (5, 7)]),
+        (3, 1, 1, [(3,), (5,), (7,)]),
+        (3, 2, 0, [(), (), ()]),  # more slots than cores: no pinning
+        (None, 3, 4, [()]),
+    ],
+)
+def test_slots_have_cores_of_their_own_while_there_are_enough(tmp_path, monkeypatch, count, threads, training, cpus):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {11, 2, 3, 5, 7})
     slots = Slots(count, threads, folder=tmp_path, training_cores=training)
-    left = [2, 3, 5, 7, 11][training:]
-    assert slots.cores == left
-    assert len(slots.slots) == (count or max(1, len(left) // threads))
-    pinned = [cpu for slot in slots.slots for cpu in slot.cpus]
-    assert len(pinned) == len(set(pinned))
-    assert set(pinned) <= set(left)
-    assert len(pinned) == (len(slots.slots) * threads if len(slots.slots) * threads <= len(left) else 0)
+    assert slots.cores == [2, 3, 5, 7, 11][training:]
+    assert [slot.cpus for slot in slots.slots] == cpus
     assert len({slot.number for slot in slots.slots}) == len(slots.slots)
+
+
+def test_slots_have_gpus_of_their_own(tmp_path):
+    assert [slot.gpu for slot in Slots(2, 1, ["4", "6"], tmp_path).slots] == ["4", "6"]
+    with pytest.raises(ValueError, match="gpus names 2"):
+        Slots(3, 1, ["4", "6"], tmp_path)
 
 
 def test_each_slot_goes_to_one_at_a_time(tmp_path):

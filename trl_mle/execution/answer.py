@@ -28,8 +28,7 @@ PAUSE_S, PAUSE_READS = 0.005, 9
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # Messages of programs that have used up their address space
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
-# A warning in stderr may have several lines, and ends with a line of code if its file exists
-WARNING, CODE = re.compile(r"\S.*:\d+: \w*Warning\b"), re.compile(r"  \S")
+WARNING = re.compile(r"\S.*:\d+: \w*Warning\b")
 STDERR_CHARS = 1 << 16  # the end of stderr, which is searched for the reason of a failure
 
 
@@ -117,32 +116,14 @@ def receive(
     return answer
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # most real-time signals have no name
-        return str(number)
-
-
-def _without_warnings(stderr: str) -> list[str]:
-    """The last lines of stderr that do not belong to a warning."""
-    found: list[str] = []
-    warning = None  # where the last one began
-    for line in stderr[-STDERR_CHARS:].strip().splitlines():
-        if WARNING.match(line):
-            warning = len(found)
-        elif warning is not None and CODE.match(line):
-            del found[warning:]
-            warning = None
-        else:
-            found.append(line)
-    return found
-
-
-def _reason(lines: list[str]) -> str:
-    """The line that names the last exception, whose message may go on for several; otherwise the last line."""
-    traceback = max((i for i, line in enumerate(lines) if line.startswith("Traceback ")), default=len(lines))
-    return next((line for line in lines[traceback + 1 :] if line[:1].strip()), (lines or [""])[-1])
+def _reason(stderr: str) -> str:
+    """The line that names the last exception, whose message may go on for several; otherwise the last line that is neither
+    a warning nor its code."""
+    lines = stderr.strip().splitlines()
+    traceback = max((i for i, line in enumerate(lines) if line.startswith("Traceback ")), default=None)
+    if traceback is not None:
+        return next((line for line in lines[traceback + 1 :] if line[:1].strip()), "")
+    return next((line for line in reversed(lines) if line[:1].strip() and not WARNING.match(line)), "")
 
 
 def execution_result(
@@ -162,8 +143,8 @@ def execution_result(
     if "error" in report:
         return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], slot=slot)
     code = report["exit_code"]
-    lines = _without_warnings(stderr)
-    last_lines, reason = lines[-5:], _reason(lines)[:500]
+    stderr_end = stderr[-STDERR_CHARS:]
+    last_lines = [line for line in stderr_end.splitlines() if line.strip()][-5:]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
     ended_by_us = {
         "timeout": (Outcome.TIMEOUT, f"still running after {limits['timeout_s']:g} s"),
@@ -184,9 +165,10 @@ def execution_result(
     elif code in (-signal.SIGABRT, 1) and refused:
         outcome, detail = Outcome.OUT_OF_MEMORY, refused[-1]
     elif code < 0:
-        outcome, detail = Outcome.KILLED, f"signal {_signal_name(-code)}"
+        names = {number.value: number.name for number in signal.Signals}  # most real-time signals have none
+        outcome, detail = Outcome.KILLED, f"signal {names.get(-code, -code)}"
     else:
-        outcome, detail = Outcome.ERROR, reason or f"exit code {code}"
+        outcome, detail = Outcome.ERROR, _reason(stderr_end)[:500] or f"exit code {code}"
     return ExecutionResult(
         outcome,
         terminal_line(detail),

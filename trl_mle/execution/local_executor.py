@@ -14,7 +14,6 @@ from typing import Any
 
 from trl_mle.competitions import Competition
 from trl_mle.execution import cgroups
-from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.answer import ReportLost
 from trl_mle.execution.executor import (
     GRACE_S,
@@ -28,7 +27,11 @@ from trl_mle.execution.executor import (
 from trl_mle.execution.folders import hold, make_run_dir, raise_open_files, remove_run_dir
 from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits, Program
 from trl_mle.execution.runner import MAX_FILES, Runner
-from trl_mle.execution.sandbox import CheckUnfinished, Input, SandboxError, Tier
+from trl_mle.execution.sandbox import REMEDY, CheckUnfinished, SandboxError, Tier, candidate_tiers
+from trl_mle.execution.sandbox.inputs import Input
+from trl_mle.execution.sandbox.interpreter import Interpreter, find_interpreter
+from trl_mle.execution.sandbox.probe import make_probe
+from trl_mle.execution.sandbox.program_environment import IMPORTS, PACKAGES
 from trl_mle.execution.slots import Closed, Slot, Slots
 from trl_mle.waits import waiting_for
 
@@ -38,7 +41,7 @@ logger = logging.getLogger(__name__)
 CONTROL = "print('control')"  # any working executor can run it
 CONTROL_NUMBER, CHECK_NUMBER = 1998, 1999  # slots of their own, beside those of programs
 # The packages that programs can import
-_PROVEN: dict[tuple[Tier, _sandbox.Interpreter], tuple[str, ...]] = {}
+_PROVEN: dict[tuple[Tier, Interpreter], tuple[str, ...]] = {}
 
 
 class LocalExecutor(Executor):
@@ -58,10 +61,8 @@ class LocalExecutor(Executor):
         memory_mb (`int`, *optional*, defaults to `4096`):
             Memory limit of one program in MB: address space of each of its processes (beyond the warm parent's
             imports), and resident memory of all of them.
-        disk_mb (`int`, *optional*, defaults to `1024`):
-            Size in MB of the tmpfs behind its working folder, /tmp and /dev/shm.
-        output_kb (`int`, *optional*, defaults to `1024`):
-            KB of stdout and of stderr, each, that are kept: the first and the last half. A program may print more.
+        disk_mb (`int`, *optional*, defaults to `1024`), output_kb (`int`, *optional*, defaults to `1024`):
+            Size in MB of what it may write, and KB of stdout and of stderr, each, that are kept.
         submission_mb (`int`, *optional*, defaults to `64`):
             Largest submission.csv that is read, in MB.
         max_processes (`int`, *optional*, defaults to `256`):
@@ -114,13 +115,13 @@ class LocalExecutor(Executor):
         max_processes: int = 256,
         threads_per_program: int = 1,
         gpus: Sequence[str] = (),
-        packages: Sequence[str] = _sandbox.PACKAGES,
+        packages: Sequence[str] = PACKAGES,
         sandbox: str = "auto",
         python: str | None = None,
         training_cores: int = 0,
     ):
-        tiers = _sandbox.candidate_tiers(sandbox)
-        self._python = _sandbox.find_interpreter(python)
+        tiers = candidate_tiers(sandbox)
+        self._python = find_interpreter(python)
         self._slots = Slots(max_parallel, threads_per_program, gpus, training_cores=training_cores)
         self.max_parallel = len(self._slots.slots)
         self.timeout_s = timeout_s
@@ -172,11 +173,11 @@ class LocalExecutor(Executor):
             for problem in problems:
                 logger.warning("programs are isolated by %s, because a stronger tier does not work: %s", tier, problem)
             return
-        raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", _sandbox.REMEDY)
+        raise SandboxError(f"programs cannot be isolated on this machine: {'; '.join(problems)}", REMEDY)
 
     def _check_isolation(self) -> None:
         """Runs a program that tries forbidden actions; raises `SandboxError` if any of them succeeds."""
-        with _sandbox.make_probe(self._run_dir, self._runner.inputs) as (program, input_):
+        with make_probe(self._run_dir, self._runner.inputs) as (program, input_):
             result = self._run_check(program, input_)
         if result.stdout.split() != ["checked"]:
             successes = " ".join(result.stdout.split()) or result.detail
@@ -186,8 +187,8 @@ class LocalExecutor(Executor):
         """Raises `SandboxError` if programs lack a required package: the policy would be penalized for it."""
         if (self.tier, self._python) in _PROVEN:
             return
-        with _sandbox.make_probe(self._run_dir, self._runner.inputs) as (_, input_):
-            result = self._run_check(_sandbox.IMPORTS, input_)
+        with make_probe(self._run_dir, self._runner.inputs) as (_, input_):
+            result = self._run_check(IMPORTS, input_)
         if result.outcome is not Outcome.OK:
             missed = ", ".join(self._python.left_out)
             raise SandboxError(

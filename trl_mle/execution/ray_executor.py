@@ -63,27 +63,11 @@ class RayExecutor(Executor):
             GPUs per program. Not tried on a GPU yet.
         max_retries (`int`, *optional*, defaults to `3`):
             Maximum number of reruns of a program because its machine was lost.
-        timeout_s (`float`, *optional*, defaults to `60.0`):
-            Wall-clock limit of one program, in seconds.
-        threads_per_program (`int`, *optional*, defaults to `1`):
-            Cores of one program.
-        memory_mb (`int`, *optional*, defaults to `4096`):
-            Memory limit of one program in MB, which Ray reserves for it.
-        **options:
-            The other arguments of [`LocalExecutor`].
+        timeout_s (`float`), threads_per_program (`int`), memory_mb (`int`), **options:
+            The arguments of [`LocalExecutor`]. Ray reserves cores and memory for each program.
 
     Raises:
         `ConnectionError`: The cluster does not exist.
-
-    Example:
-
-    ```python
-    >>> from trl_mle.competitions import load_competition
-    >>> from trl_mle.execution.ray_executor import RayExecutor
-
-    >>> with RayExecutor(timeout_s=60) as executor:
-    ...     result = executor.submit("print('hello')", load_competition("digits")).result()
-    ```
     """
 
     def __init__(

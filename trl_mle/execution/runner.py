@@ -12,14 +12,17 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.answer import ReportLost, execution_result, receive
 from trl_mle.execution.cgroups import ControlGroup
 from trl_mle.execution.executor import GRACE_S, ExecutionResult, Outcome
 from trl_mle.execution.folders import program_folder
 from trl_mle.execution.output import Output
 from trl_mle.execution.program import InstrumentedProgram, Program
-from trl_mle.execution.sandbox import Input, Inputs, Interpreter, SandboxError, Tier
+from trl_mle.execution.sandbox import SandboxError, Tier
+from trl_mle.execution.sandbox.inputs import Input, Inputs
+from trl_mle.execution.sandbox.interpreter import Interpreter
+from trl_mle.execution.sandbox.program_environment import home_environment
+from trl_mle.execution.sandbox.seccomp import seccomp_filter
 from trl_mle.execution.sandbox.tier import INPUT, SCRATCH, WORKDIR
 from trl_mle.execution.slots import Slot
 from trl_mle.execution.warm_parent import WarmParent, WarmParents, send_job
@@ -32,23 +35,8 @@ MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit
 
 class Runner:
     """
-    A sandbox on this machine: a tier, with the limits of programs, their inputs and warm parents.
-
-    Args:
-        tier ([`~trl_mle.execution.sandbox.Tier`]):
-            How programs are isolated.
-        python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            The interpreter of the programs.
-        run_dir (`Path`):
-            The executor's own folder.
-        groups (`list[ControlGroup]`):
-            A control group for each slot.
-        settings (`Mapping[str, Any]`):
-            The settings that all programs share, as for [`LocalExecutor`].
-        packages (`Sequence[str]`):
-            Modules that warm parents import.
-        cores (`Sequence[int]`):
-            Cores that programs may use.
+    A sandbox on this machine: a tier, with the settings that all programs share, their inputs and warm parents. `groups` has a
+    control group for each slot; warm parents import `packages`, and programs use `cores`.
     """
 
     def __init__(
@@ -65,7 +53,7 @@ class Runner:
         self._run_dir = run_dir
         self._groups = groups
         bounded = any(group.folders for group in groups)
-        seccomp = _sandbox.seccomp_filter(tier, bounded, settings["gpus"]).hex() if tier.isolates else ""
+        seccomp = seccomp_filter(tier, bounded, settings["gpus"]).hex() if tier.isolates else ""
         fixed = {
             "max_locks": MAX_LOCKS,
             "inputs": INPUT,
@@ -120,7 +108,7 @@ class Runner:
                 to_send += group.open(write_ends)
                 send_job(job_socket, job, to_send)
             answer = receive(job_socket, streams, group, timeout_s + GRACE_S, stopping or threading.Event())
-            was_full = not self.tier.limits_disk and shutil.disk_usage(self._run_dir).free < LEAST_FREE
+            was_full = not self.tier.namespaces and shutil.disk_usage(self._run_dir).free < LEAST_FREE
         if not answer.lost:
             answer.report["over_memory"] = group.over_memory()
         stdout, stderr = (stream.text() for stream in streams.values())
@@ -153,7 +141,7 @@ class Runner:
         if not self.tier.namespaces:
             folder = stack.enter_context(program_folder(self._run_dir, uid))
             workdir, tmp = str(folder / "work"), str(folder / "tmp")
-            environment |= _sandbox.home_environment(tmp)
+            environment |= home_environment(tmp)
             os.symlink(input_.job["input"], folder / "work" / "input")
         return {
             "timeout_s": timeout_s,
@@ -177,11 +165,6 @@ def _report_lost(result: ExecutionResult, started: bool, warm_parent: WarmParent
     with contextlib.suppress(subprocess.TimeoutExpired):
         warm_parent.process.wait(timeout=1)  # it was probably killed: the next program gets a new one
     code = warm_parent.process.returncode
-    evidence = (
-        result.detail,
-        f"the program had {'' if started else 'not '}started",
-        "the warm parent lives" if code is None else f"the warm parent ended with {code}",
-        f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores",
-    )
-    reason = "; ".join(evidence)
+    ended = "the warm parent lives" if code is None else f"the warm parent ended with {code}"
+    reason = f"{result.detail}; the program had {'' if started else 'not '}started; {ended}"
     return ReportLost(reason, replace(result, detail=reason) if started and code is None else None)

@@ -40,20 +40,7 @@ class Slots:
     a process that dies. Processes take turns: the one that waits for a slot holds the *turnstile*, and after passing
     it gives the others time to go first.
 
-    Args:
-        max_parallel (`int`, *optional*):
-            Number of slots. Defaults to as many as cores (or GPUs) allow.
-        threads (`int`):
-            Cores per slot.
-        gpus (`Sequence[str]`, *optional*):
-            GPUs, one for each slot.
-        folder (`Path`, *optional*):
-            Folder of the lock files, the same for all processes that share the machine.
-        training_cores (`int`, *optional*, defaults to `0`):
-            Number of cores that have no slots, the first ones.
-
-    Raises:
-        `ValueError`: There is no core for a slot, or no GPU.
+    The arguments are those of [`LocalExecutor`]; `folder` has the lock files, the same for all processes that share the machine.
     """
 
     def __init__(

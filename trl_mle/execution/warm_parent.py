@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.cores import started_on
 from trl_mle.execution.executor import START_TIMEOUT_S
-from trl_mle.execution.sandbox import CheckUnfinished, SandboxError
+from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, Tier
+from trl_mle.execution.sandbox.interpreter import Interpreter
+from trl_mle.execution.sandbox.program_environment import environment_variables
 from trl_mle.waits import waiting_for
 
 
@@ -28,12 +29,12 @@ class WarmParent:
 
     def __init__(
         self,
-        tier: _sandbox.Tier,
+        tier: Tier,
         bound: Path,
         packages: Sequence[str],
         run_dir: Path,
         fixed: dict,
-        python: _sandbox.Interpreter,
+        python: Interpreter,
         cores: Sequence[int],
     ):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -42,7 +43,7 @@ class WarmParent:
         self.folder = Path(tempfile.mkdtemp(prefix="parent-", dir=run_dir))
         self.folder.chmod(0o711)  # the sandbox's uid must be able to reach what is below
         fixed = fixed | tier.settings(fixed["gpus"], python)
-        environment = _sandbox.environment_variables(fixed["threads"], python, tier)
+        environment = environment_variables(fixed["threads"], python, tier)
         if not tier.namespaces:  # /tmp is everybody's
             environment["HOME"] = str(self.folder)
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:

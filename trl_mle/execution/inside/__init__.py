@@ -9,9 +9,9 @@ environment, files or memory. For each program there are two processes:
 
     warm parent ──fork──▶ init: pid 1 of new user, mount, pid, ──fork──▶ the program: no capabilities, no new
     (parent.py)           ipc, net and uts namespaces; mounts,           privileges, seccomp, rlimits
-                          timeout, memory watch, Δt,                 (run_program.py)
-                          submission.csv, end of all others
-                          (init.py)
+                          timeout, Δt, submission.csv, end           (run_program.py)
+                          of all others (init.py), memory
+                          and disk (usage.py)
 
 Without namespaces (see `sandbox/tier.py`) the init is a subreaper: processes that a program leaves behind become its
 children.

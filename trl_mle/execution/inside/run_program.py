@@ -6,10 +6,9 @@ import builtins
 import contextlib
 import functools
 import gc
-import importlib.abc
-import importlib.machinery
 import io
 import os
+import random
 import resource
 import signal
 import struct
@@ -17,7 +16,6 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable
 from typing import Any
 
 from . import kernel
@@ -41,7 +39,7 @@ def set_limits(job: dict[str, Any]) -> None:
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
     ]
-    if job["limits_processes"] or job["uid"] is not None:  # otherwise all processes of the user count
+    if job["namespaces"] or job["uid"] is not None:  # otherwise all processes of the user count
         limits.append((resource.RLIMIT_NPROC, job["max_processes"]))
     for kind, value in limits:
         hard = resource.getrlimit(kind)[1]
@@ -50,41 +48,11 @@ def set_limits(job: dict[str, Any]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-# How to seed the global generator of a package
-SEEDS: dict[str, Callable[[Any, int], Any]] = {
-    "random": lambda module, seed: module.seed(seed),
-    "numpy": lambda module, seed: module.random.seed(seed),
-    "torch": lambda module, seed: module.manual_seed(seed),
-}
-
-
-class SeededImports(importlib.abc.MetaPathFinder):
-    """Seeds the generators of packages that the program imports, but not of its own modules."""
-
-    def __init__(self, seed: int, workdir: str):
-        self.seed = seed
-        self.workdir = workdir
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        spec = importlib.machinery.PathFinder.find_spec(name, path) if name in SEEDS else None
-        if spec is None or spec.loader is None or str(spec.origin).startswith(self.workdir):
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_and_seed(module: Any) -> None:
-            execute(module)
-            SEEDS[name](module, self.seed)
-
-        spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
-        return spec
-
-
-def seed_everything(seed: int, workdir: str) -> None:
+def seed_everything(seed: int) -> None:
     """Gives each program generator states that depend on its source alone: forked children share their parent's."""
-    for name, start in SEEDS.items():
-        if name in sys.modules:
-            start(sys.modules[name], seed)
-    sys.meta_path.insert(0, SeededImports(seed, workdir))
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
 
 
 def shield(tree: Any, inserted_lines: list[int]) -> None:
@@ -167,11 +135,9 @@ def report(error: BaseException) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
     except SystemExit as exit_:
         return exit_code(exit_)
-    except BaseException as in_hook:
+    except BaseException:  # its hook failed
         with contextlib.suppress(BaseException):  # the program may have closed the stream
-            for prefix, each in ("Error in sys.excepthook:", in_hook), ("\nOriginal exception was:", error):
-                print(prefix, file=sys.stderr)
-                sys.__excepthook__(type(each), each, each.__traceback__)
+            sys.__excepthook__(type(error), error, error.__traceback__)
     return 1
 
 
@@ -225,7 +191,7 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         ):
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
-        seed_everything(job["seed"], job["workdir"])
+        seed_everything(job["seed"])
         set_limits(job)
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if job["namespaces"]:

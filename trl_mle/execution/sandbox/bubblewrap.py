@@ -37,9 +37,6 @@ class Bubblewrap(Tier):
         "Ubuntu 24.04 restricts (sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
     )
     namespaces: bool = True
-    limits_disk: bool = True
-    limits_processes: bool = True
-    confines_signals: bool = True
 
     def check_available(self) -> None:
         if shutil.which("bwrap") is None:

@@ -40,7 +40,6 @@ class Landlock(Tier):
 
     name = "landlock"
     remedy = "use Linux 6.12 or newer (as root, 5.13) with Landlock"
-    confines_signals: bool = True
     own_uids: bool = field(default_factory=lambda: os.geteuid() == 0)
     landlock_abi: int = field(default_factory=lambda: kernel.landlock_abi())
 

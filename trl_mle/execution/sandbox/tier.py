@@ -29,15 +29,12 @@ class Tier:
     name: ClassVar[str]  # as in `sandbox=`
     remedy: ClassVar[str] = ""  # how to make it work on a machine where it does not
 
-    # Whether programs are restricted. They then use a filtered set of system calls and cannot write the competition's data, and
-    # at the start of an executor a program that tries forbidden actions checks it all
+    # Whether programs are restricted: a filtered set of system calls, data that they cannot write, and signals that reach
+    # themselves alone. A program that tries forbidden actions checks it all when an executor starts
     isolates: bool = True
-    # Whether each program has user, pid, mount, ipc, network and uts namespaces of its own. Its /proc then shows its processes
-    # and sockets alone, and its files are on a tmpfs of its own
+    # Whether each program has namespaces of its own: its /proc shows its processes and sockets alone, and the kernel limits
+    # its processes, and its disk by a tmpfs. Otherwise its init watches them
     namespaces: bool = False
-    limits_disk: bool = False  # whether the kernel limits the size of its files; otherwise its init watches it
-    limits_processes: bool = False  # whether the kernel counts its processes apart; otherwise its init watches them
-    confines_signals: bool = False  # whether its init's signals reach it alone; otherwise that must find each process
     # Whether each slot has a uid of its own, so that limits and signals reach no other program, and its init another, so that
     # signals do not reach that either. Needs root
     own_uids: bool = False
