@@ -22,7 +22,7 @@ SLEEPS = "import time\ntime.sleep({})\nprint(-time.time() + time.time() > 3000)\
 
 @pytest.fixture(scope="module")
 def options(tmp_path_factory):
-    """Of executors whose interpreter has the packages of this one and a clock that jumps: in what supervises programs, too."""
+    """Of executors whose interpreter has the packages of this one and a clock that jumps, for init as well."""
     folder = tmp_path_factory.mktemp("clock")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = next(folder.glob("lib/python3*/site-packages"))

@@ -5,10 +5,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.tiers import TIERS
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor, Outcome, SandboxError
+from trl_mle.execution import LocalExecutor, SandboxError
 from trl_mle.execution.sandbox import inputs
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.inputs import Inputs
@@ -95,21 +94,3 @@ def test_a_public_folder_that_lost_files_is_refused(tmp_path):
         assert (input_.folder / "train.csv").read_text() == "x\n"
     with pytest.raises(SandboxError, match=f"^the files of {folder}"), made.use(folder):
         pass
-
-
-@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
-def test_what_a_program_sees_of_its_input_does_not_depend_on_how_it_got_there(competition, sandbox, monkeypatch):
-    program = """
-import os
-print(os.getcwd() if os.path.isdir("/sandbox") else "", sorted(os.listdir("input")), os.path.isdir("/sandbox/input"))
-print(sorted(os.listdir("/sandbox/input")) if os.path.isdir("/sandbox/input") else os.path.islink("input"))
-print(os.stat("input").st_mode, [(entry.name, entry.stat().st_mtime_ns) for entry in sorted(os.scandir("input"), key=str)])
-print(os.path.realpath("input") if "private" not in os.path.realpath("input") else "")
-"""
-    results = []
-    for size in (inputs.MAX_COPIED_MB, 0):
-        monkeypatch.setattr(inputs, "MAX_COPIED_MB", size)
-        with LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=()) as executor:
-            results += executor.run_many([(program, competition)])
-    assert [result.outcome for result in results] == [Outcome.OK] * 2, results
-    assert results[0].stdout == results[1].stdout

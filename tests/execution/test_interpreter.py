@@ -68,9 +68,9 @@ except (ImportError, PermissionError):
 @pytest.mark.slow
 @pytest.mark.parametrize("tier", ["bubblewrap", pytest.param("landlock", marks=LANDLOCK)])
 def test_programs_have_what_is_on_the_callers_path(tmp_path, tier):
-    """A `.pth` file adds packages of another environment, as in the ephemeral ones of `uv run --with`; PYTHONPATH has folders,
-    two of which have a module of the same name, a zip file, a superfluous colon, and what no program may see: this package's
-    source, another checkout, the working folder and its parent."""
+    """A `.pth` file adds packages of another environment, as in the ephemeral ones of `uv run --with`; PYTHONPATH has
+    folders, two of which have a module of the same name, a zip file, a superfluous colon, and what no program may see:
+    this package's source, another checkout, the working folder and its parent."""
     environment = tmp_path / "environment"
     packages = make_environment(environment)
     (packages / "_uv_ephemeral_overlay.pth").write_text(f"import site; site.addsitedir({SITE_PACKAGES!r})\n")

@@ -1,4 +1,3 @@
-import contextlib
 import os
 import re
 import shutil
@@ -22,6 +21,7 @@ from trl_mle.execution.sandbox.interpreter import Interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.tier import FIRST_SLOT_UID
 from trl_mle.execution.slots import Slots
+from trl_mle.execution.warm_parent import WarmParents
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -90,7 +90,7 @@ def test_duration_is_the_programs_own_time(executor, competition):
 
 
 def test_cpu_time_and_memory_are_counted_over_all_processes(executor, competition):
-    busy = "import os, time\nif os.fork() == 0:\n    end = time.process_time() + 0.5\n    while time.process_time() < end: pass\n"
+    busy = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 0.7: pass\n"
     result = run(executor, competition, busy + "    os._exit(0)\nos.wait()\nx = bytearray(200 << 20)")
     assert result.cpu_s >= 0.5
     assert result.max_rss_mb > 200
@@ -292,13 +292,10 @@ def test_a_program_runs_from_when_it_has_its_slot(competition):
             time.sleep(0.01)
         second, third = another.submit("print('second')", competition), another.submit("print('third')", competition)
         time.sleep(0.2)
-        assert not first.done()
         assert not second.running()
         assert third.cancel()
-        assert second.result(timeout=20).stdout == "second\n"
-        assert second.result().queue_wait_s > 1
+        assert second.result(timeout=20).queue_wait_s > 1
         assert first.done()
-        assert another.run_many([("print('fourth')", competition)])[0].stdout == "fourth\n"
 
 
 CALLER = """
@@ -336,41 +333,41 @@ def test_killing_the_caller_ends_its_programs():
 def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competition):
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
         future = executor.submit("import time; time.sleep(30)", competition)
-        while not executor._runner.warm_parents._running:
-            time.sleep(0.1)
-        time.sleep(1.0)
-        for child in psutil.Process(next(iter(executor._runner.warm_parents._running.values())).process.pid).children(
-            recursive=True
-        ):
-            with contextlib.suppress(psutil.NoSuchProcess):  # killing the first ends the others
-                child.kill()
+        family_of_the_only_program(executor)[0].kill()  # which ends the others
         result = future.result(timeout=20)
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
-        assert re.search("the program had started; the warm parent ended with ", result.detail)
+        assert "the program had started; the warm parent ended with " in result.detail
         assert run(executor, competition, "print('again')").stdout == "again\n"
+
+
+class FakeParent:
+    def __init__(self, bound):
+        self.lock, self.users, self.process = threading.Lock(), 0, self
+
+    def poll(self):
+        return None
+
+    def close(self):
+        self.process = None
 
 
 def test_warm_parents_of_large_competitions_make_room_for_each_other(monkeypatch):
     """The least recently used one ends first, but none that has a program."""
-    monkeypatch.setattr("trl_mle.execution.sandbox.inputs.MAX_COPIED_MB", 0)
     monkeypatch.setattr("trl_mle.execution.warm_parent.MAX_WARM_PARENTS", 2)
-    wine, digits, diabetes = [load_competition(name) for name in ("wine", "digits", "diabetes")]
-    with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
-        for competition in (wine, digits, wine, diabetes):
-            assert run(executor, competition, "print(1)").outcome is Outcome.OK
-        assert list(executor._runner.warm_parents._running) == [
-            comp.public_dir.absolute() for comp in (wine, diabetes)
-        ]
-        slow = [executor.submit("import time; time.sleep(3); print(2)", comp) for comp in (wine, diabetes)]
-        while sum(warm_parent.users for warm_parent in executor._runner.warm_parents._running.values()) < 2:
-            time.sleep(0.05)
-        with executor._runner.warm_parents.use(digits.public_dir):
-            assert len(executor._runner.warm_parents._running) == 3  # both others are in use
-        assert [future.result().stdout for future in slow] == ["2\n"] * 2
-        assert run(executor, load_competition("breast-cancer"), "print(3)").stdout == "3\n"
-        kept = {warm_parent.folder for warm_parent in executor._runner.warm_parents._running.values()}
-        assert len(kept) == 2
-        assert set(executor._run_dir.glob("parent-*")) == kept  # nothing is left of the others
+    parents = WarmParents(FakeParent)
+    for name in "abac":
+        with parents.use(Path(name)) as last:
+            pass
+    assert list(parents._running) == [Path("a"), Path("c")]
+    with parents.use(Path("a")), parents.use(Path("c")) as again, parents.use(Path("d")) as more:
+        assert len(parents._running) == 3  # both others are in use
+    assert again is last
+    with parents.use(Path("e")):
+        assert list(parents._running) == [Path("d"), Path("e")]
+    parents.close()
+    assert more.process is None
+    with pytest.raises(SandboxError), parents.use(Path("a")):
+        pass
 
 
 def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monkeypatch):
@@ -418,7 +415,7 @@ def kill_supervisor(executor: LocalExecutor) -> psutil.Process:
 
 
 @pytest.mark.parametrize("sandbox", TIERS)
-def test_a_lost_report_is_the_programs_failure_if_it_is_lost_alone_too_beside_a_control(competition, sandbox):
+def test_a_report_that_is_lost_twice_is_the_programs_failure_if_a_control_succeeds(competition, sandbox):
     with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=()) as executor:
         future = executor.submit("import time\nprint('here', flush=True)\ntime.sleep(60)", competition)
         kill_supervisor(executor)
@@ -504,7 +501,7 @@ def test_each_slot_has_its_gpu(competition):
 
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_programs_that_use_gpus_may_do_what_cuda_does_when_it_starts(competition, sandbox):
-    """This needs no GPU: a file in memory, and a thread's name as libc writes it, by /proc; the other files there stay closed."""
+    """This needs no GPU: a file in memory, and a thread's name as libc writes it, by /proc."""
     program = """
 import ctypes, os, threading
 
@@ -558,7 +555,9 @@ def test_without_a_sandbox_closing_ends_what_runs(competition):
 def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, caplog):
     with LocalExecutor(max_parallel=2, timeout_s=2, sandbox="none") as executor:
         assert "all rights of this user" in caplog.text
-        daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n    os._exit(0)\n"
+        daemon = (
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.fork() or time.sleep(60)\n    os._exit(0)\n"
+        )
         solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
         results = executor.run_many(
             [(daemon + "time.sleep(60)", competition), (solution, competition), (daemon, competition)]

@@ -48,7 +48,9 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
         assert executor.description == "programs run on a Ray cluster of 2 cores"
         # three rounds of two programs that all run into their timeout, on four machines one after the other
         assert executor.longest_s(5) == 4 * (START_TIMEOUT_S + 3 * longest_round_s(30))
-        program = "import os, time\ntime.sleep(1)\nprint(os.path.exists('input/train.csv'))\nopen('submission.csv', 'w').write('x')"
+        program = (
+            "import os, time\ntime.sleep(1)\nprint(os.path.exists('input'))\nopen('submission.csv', 'w').write('x')"
+        )
         assert executor.run_many([(program, competition)])[0].outcome is Outcome.OK
         futures = [executor.submit(program, competition) for _ in range(6)]
         time.sleep(1.5)
@@ -76,7 +78,7 @@ def test_each_machine_is_checked(cluster, competition, broken_pillow):
         cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path})
         with pytest.raises(SandboxError, match="PIL: FileNotFoundError") as error:
             executor.check(competition)
-    assert str(error.value).count("SandboxError: ") == 1  # only of the second machine
+    assert str(error.value).count("PIL: ") == 1  # only of the second machine
 
 
 @pytest.mark.slow

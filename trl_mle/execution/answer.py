@@ -22,8 +22,8 @@ from trl_mle.showing import terminal_line
 
 
 TICK_S = 0.5  # how often a program's control group is checked
-# Pause between two reads of the output: a minimum, and a multiple of the read's CPU time. Otherwise a program that prints
-# forever, byte by byte, would keep the caller busy
+# Pause between two reads of the output: a minimum, and a multiple of the read's CPU time. Otherwise a program that
+# prints forever, byte by byte, would keep the caller busy
 PAUSE_S, PAUSE_READS = 0.005, 9
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # Messages of programs that have used up their address space
@@ -58,8 +58,8 @@ class Answer:
 
 
 class ReportLost(SandboxError):
-    """A program's report is missing: the process that sends it died, or was blocked for too long. `result` is what this
-    counts as if the program itself is to blame, and `None` if that is impossible."""
+    """A program's report is missing: the process that sends it died, or was blocked for too long. `result` is what
+    this counts as if the program itself is to blame, and `None` if that is impossible."""
 
     def __init__(self, reason: str, result: ExecutionResult | None = None):
         super().__init__(reason)
@@ -117,8 +117,7 @@ def receive(
 
 
 def _reason(stderr: str) -> str:
-    """The line that names the last exception, whose message may go on for several; otherwise the last line that is neither
-    a warning nor its code."""
+    """The line that names the last exception, whose message may have more; otherwise the last one."""
     lines = stderr.strip().splitlines()
     traceback = max((i for i, line in enumerate(lines) if line.startswith("Traceback ")), default=None)
     if traceback is not None:
@@ -127,11 +126,7 @@ def _reason(stderr: str) -> str:
 
 
 def execution_result(
-    answer: Answer,
-    stdout: str,
-    stderr: str,
-    slot: int,
-    limits: Mapping[str, Any],
+    answer: Answer, stdout: str, stderr: str, slot: int, limits: Mapping[str, Any]
 ) -> ExecutionResult:
     """Determines the outcome of a program with these limits; nothing else does."""
     report = answer.report

@@ -44,7 +44,7 @@ class ExecutionResult:
             Δt in seconds: wall-clock time from the program's first line to its end, on CLOCK_MONOTONIC. Excludes
             queueing, sandbox set-up and the warm parent's imports. `None` only with `Outcome.INFRASTRUCTURE`.
         cpu_s (`float`), max_rss_mb (`float`):
-            CPU time in seconds of the program and all its children, and peak resident memory of its main process in MB.
+            CPU time in seconds of the program and all its children, and peak memory of its main process in MB.
         exit_code (`int` or `None`):
             Exit code; the negative signal number if a signal ended it.
         stdout (`str`), stderr (`str`):
@@ -83,7 +83,7 @@ class ProgramFuture(Future[ExecutionResult]):
             self.stopping.set()
 
     def follow(self, worker: Future[ExecutionResult]) -> None:
-        """Takes a worker's result, or the exception that it failed with, which ends the run: nobody else would look."""
+        """Takes a worker's result, or its exception, which ends the run: nobody else would look."""
 
         def settle(worker: Future[ExecutionResult]) -> None:
             if self.cancelled():
@@ -101,17 +101,15 @@ class ProgramFuture(Future[ExecutionResult]):
 
 
 class Executor(ABC):
-    """
-    Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what else it can
-    do, it says in its attributes.
+    """Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what
+    else it can do, it says in its attributes.
 
-    `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`, `threads_per_program` and
-    `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or `training_cores` if the run sets them, all
-    as keyword arguments. One that runs programs in threads returns futures that [`~ProgramFuture.follow`] theirs: an exception
-    in a thread would otherwise leave the run waiting.
+    `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`,
+    `threads_per_program` and `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or
+    `training_cores` if the run sets them, all as keyword arguments. One that runs programs in threads returns futures
+    that [`~ProgramFuture.follow`] theirs: an exception in a thread would otherwise leave the run waiting.
 
-    An executor pickles as its constructor's arguments, and starts again where it is unpickled: the other process has its
-    own slots, sockets and children.
+    An executor pickles as its constructor's arguments, and starts again where it is unpickled.
 
     Attributes:
         reports_start (`bool`, *optional*, defaults to `False`):
@@ -182,6 +180,6 @@ class Executor(ABC):
 
 
 def longest_round_s(timeout_s: float) -> float:
-    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until they are lost
-    once more, and a control program."""
+    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until they are
+    lost once more, and a control program."""
     return 2 * (timeout_s + GRACE_S) + 2 * GRACE_S

@@ -28,8 +28,8 @@ def is_own_folder(path: Path) -> bool:
 
 
 def make_run_dir() -> tuple[Path, int]:
-    """Makes the folder of an executor, and removes folders and control groups of this user's killed executors. The descriptor
-    holds the lock that says that this one lives."""
+    """Makes the folder of an executor, and removes folders and control groups of this user's killed executors. The
+    descriptor holds the lock that says that this one lives."""
     for run_dir in filter(is_own_folder, TMP.glob("trl_mle-run-*")):
         with contextlib.suppress(OSError):  # still in use
             fd = hold(run_dir, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,8 +42,8 @@ def make_run_dir() -> tuple[Path, int]:
 
 
 def hold(folder: Path, kind: int = fcntl.LOCK_SH) -> int:
-    """Returns a descriptor that holds a lock on a folder. systemd's cleaning of /tmp leaves such a folder and all in it
-    alone, however old (https://systemd.io/TEMPORARY_DIRECTORIES)."""
+    """Returns a descriptor that holds a lock on a folder. systemd's cleaning of /tmp leaves such a folder and all in
+    it alone, however old (https://systemd.io/TEMPORARY_DIRECTORIES)."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, kind)
@@ -54,7 +54,7 @@ def hold(folder: Path, kind: int = fcntl.LOCK_SH) -> int:
 
 
 def remove_run_dir(run_dir: Path) -> None:
-    """Removes an executor's folder and control groups, or leaves them to the next executor if processes in them still end."""
+    """Removes an executor's folder and control groups, or leaves them to the next one if processes still end."""
     with contextlib.suppress(OSError):
         cgroups.remove_groups(run_dir)
         shutil.rmtree(run_dir, ignore_errors=True)
@@ -79,8 +79,7 @@ def program_folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
 
 
 def raise_open_files() -> int:
-    """Raises and returns this process's limit of open files: the kernel counts descriptors in flight for all processes of a
-    user together."""
+    """Raises and returns this process's limit of open files: a user's descriptors in flight count together."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < limit:

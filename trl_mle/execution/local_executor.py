@@ -48,14 +48,14 @@ class LocalExecutor(Executor):
     """
     Runs programs on this machine, each in a separate sandbox, at most `max_parallel` at a time.
 
-    A warm parent inside the sandbox imports the usual packages (numpy, pandas, scikit-learn) once and forks one child per
-    program, so programs pay neither for these imports nor for the interpreter's start. All competitions share it, except
-    those with large data, which have one each (see `sandbox/inputs.py`).
+    A warm parent inside the sandbox imports the usual packages (numpy, pandas, scikit-learn) once and forks one child
+    per program, so programs pay neither for these imports nor for the interpreter's start. All competitions share it,
+    except those with large data, which have one each (see `sandbox/inputs.py`).
 
     Args:
         max_parallel (`int`, *optional*):
-            Number of slots, which all executors of a user on a machine share. Defaults to the number of usable cores divided
-            by `threads_per_program`.
+            Number of slots, which all executors of a user on a machine share. Defaults to the number of usable cores
+            divided by `threads_per_program`.
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Wall-clock limit of one program, in seconds.
         memory_mb (`int`, *optional*, defaults to `4096`):
@@ -73,8 +73,8 @@ class LocalExecutor(Executor):
             GPUs for programs, one per slot, as in `CUDA_VISIBLE_DEVICES`. The address space of a program is then not
             limited, because CUDA maps more than the physical memory. Defaults to none.
         packages (`Sequence[str]`, *optional*):
-            Modules that the warm parent imports; missing and broken ones are skipped. Defaults to the usual parts of numpy,
-            pandas, scipy and scikit-learn, and matplotlib's fonts.
+            Modules that the warm parent imports; missing and broken ones are skipped. Defaults to the usual parts of
+            numpy, pandas, scipy and scikit-learn, and matplotlib's fonts.
         sandbox (`str`, *optional*, defaults to `"auto"`):
             `"auto"`: the strongest tier that works on this machine, or an error. `"none"`: no isolation. Otherwise the
             name of a tier; `sandbox/` documents the guarantees of each.
@@ -193,15 +193,15 @@ class LocalExecutor(Executor):
             missed = ", ".join(self._python.left_out)
             raise SandboxError(
                 f"programs cannot import the usual packages inside the sandbox ({self.tier}): {result.detail}",
-                f"Install them in {self._python.prefix}, readable for everyone: programs see the folders on sys.path, but not "
-                "what links there point to" + (f", and not {missed}, where more than packages lies" if missed else ""),
+                f"Install them in {self._python.prefix}, readable for everyone: programs see the folders on sys.path, "
+                "but not what links there point to"
+                + (f", and not {missed}, where more than packages lies" if missed else ""),
             )
         names = {line.partition(" ")[0] for line in result.stdout.splitlines()}
         _PROVEN[self.tier, self._python] = tuple(name for name in REQUIRED + OPTIONAL if name in names)
 
     def _run_check(self, program: str, input_: Input) -> ExecutionResult:
-        """Runs a program of ours, without a wait for those of others; raises `CheckUnfinished` if it was ended, so that its
-        result shows nothing."""
+        """Runs a program of ours, without a wait for others; raises `CheckUnfinished` if it was ended."""
         unfinished = f"a check of the sandbox ({self.tier}) did not end"
         try:
             with (
@@ -246,8 +246,8 @@ class LocalExecutor(Executor):
             os.close(fd)
 
     def check(self, competition: Competition) -> None:
-        """Starts the process that programs share, which otherwise happens with the first program. Raises `SandboxError` if
-        programs could read the competition's labels, or cannot have its data."""
+        """Starts the process that programs share, which otherwise happens with the first program. Raises
+        `SandboxError` if programs could read the competition's labels, or cannot have its data."""
         self._check_labels(competition)
         with (
             self._runner.inputs.use(competition.public_dir.absolute()) as input_,

@@ -69,8 +69,8 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
     kind: Any = executor_class(args)
     if training_cores and not kind.is_local:
         raise ValueError(
-            f"training_cores has no effect on {kind.__name__}, whose programs do not share this process's cores: leave it out; "
-            "if a Ray worker runs on the training machine, start Ray there with taskset and --num-cpus"
+            f"training_cores has no effect on {kind.__name__}: leave it out; if a Ray worker runs on the training "
+            "machine, start Ray there with taskset and --num-cpus"
         )
     options: dict[str, Any] = {
         "timeout_s": args.program_timeout_s,

@@ -34,10 +34,8 @@ MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit
 
 
 class Runner:
-    """
-    A sandbox on this machine: a tier, with the settings that all programs share, their inputs and warm parents. `groups` has a
-    control group for each slot; warm parents import `packages`, and programs use `cores`.
-    """
+    """A sandbox on this machine: a tier, with the settings that all programs share, their inputs and warm parents.
+    `groups` has a control group for each slot; warm parents import `packages`, and programs use `cores`."""
 
     def __init__(
         self,
@@ -130,8 +128,7 @@ class Runner:
         timeout_s: float,
         stack: contextlib.ExitStack,
     ) -> dict[str, Any]:
-        """What the init of a program needs to know, besides `_fixed`; makes its folder where it has no file system of its
-        own."""
+        """What a program's init needs to know, besides `_fixed`; makes its folder, unless it is on a tmpfs."""
         if isinstance(program, str):
             program = InstrumentedProgram(source=program, original=program, milestones=(), nonce="")
         digest = hashlib.sha256(program.original.encode("utf-8", errors="surrogatepass")).digest()

@@ -40,8 +40,7 @@ class Slots:
     a process that dies. Processes take turns: the one that waits for a slot holds the *turnstile*, and after passing
     it gives the others time to go first.
 
-    The arguments are those of [`LocalExecutor`]; `folder` has the lock files, the same for all processes that share the machine.
-    """
+    The arguments are those of [`LocalExecutor`]; `folder` has the lock files of all processes."""
 
     def __init__(
         self,
@@ -111,8 +110,8 @@ class Slots:
 
     @contextlib.contextmanager
     def take_number(self, number: int) -> Iterator[Slot]:
-        """Waits for a slot beside the others, with a number that no other executor on this machine uses meanwhile. It may slow
-        down programs in the others, so it is only for programs that end within a moment."""
+        """Waits for a slot beside the others, with a number that no other executor on this machine uses meanwhile. It
+        may slow down programs in the others, so it is only for programs that end within a moment."""
         with open(self.folder / f"number-{number}", "w") as lock:
             with waiting_for("another executor's check to end"):
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -34,8 +34,8 @@ def make_mounts(job: dict[str, Any]) -> None:
     for name in ("work", "tmp", "shm"):
         os.mkdir(f"{scratch}/{name}", 0o700)
     binds = [(job["input"], f"{scratch}/work/input")]
-    # A Python environment below /tmp stays visible
-    binds += [(folder, scratch + folder) for folder in job["python_folders"] if folder.startswith("/tmp/")]  # noqa: S108
+    in_tmp = [folder for folder in job["python_folders"] if folder.startswith("/tmp/")]  # noqa: S108
+    binds += [(folder, scratch + folder) for folder in in_tmp]  # an environment below /tmp stays visible
     for source, target in binds:  # they are and stay read-only
         os.makedirs(target if os.path.isdir(source) else os.path.dirname(target), exist_ok=True)
         if not os.path.isdir(source):  # a zip file on sys.path

@@ -4,7 +4,6 @@ import ast
 import atexit
 import builtins
 import contextlib
-import functools
 import gc
 import io
 import os
@@ -23,7 +22,7 @@ from . import kernel
 
 # The supervisor has three times a program's weight. A higher niceness would starve programs beside others' processes.
 NICENESS = 5
-# Pending signals and timers. Without a namespace or a uid of its own, a program shares this limit with the user's other processes.
+# Pending signals and timers. Without a namespace or a uid of its own, a program shares this limit.
 QUEUED_SIGNALS = 1024
 
 
@@ -105,7 +104,8 @@ def run_program(job: dict[str, Any], path: str) -> int:
         if error.__traceback__ is not None:  # the first frame is this function's
             error = error.with_traceback(error.__traceback__.tb_next)
         code = report(error)
-    # As at the end of any Python process, failures are ignored. Streams are looked up last: handlers of the program's may change them
+    # As at the end of any Python process, failures are ignored. Streams are looked up last: handlers of the program's
+    # may change them
     with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]
     with contextlib.suppress(BaseException):
@@ -183,12 +183,9 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         if job["cpus"]:
             os.sched_setaffinity(0, job["cpus"])
         os.environ.update(job["environment"])
-        open_as_stream = functools.partial(open, encoding="utf-8", errors="backslashreplace", closefd=False)
-        for name, stream in (
-            ("stdin", open_as_stream(0)),
-            ("stdout", open_as_stream(1, "w")),
-            ("stderr", open_as_stream(2, "w", buffering=1)),
-        ):
+        for fd, name in enumerate(("stdin", "stdout", "stderr")):
+            mode, buffering = "w" if fd else "r", 1 if name == "stderr" else -1
+            stream = open(fd, mode, buffering, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
         seed_everything(job["seed"])

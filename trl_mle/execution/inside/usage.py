@@ -22,7 +22,7 @@ PF_EXITING = 0x4  # <linux/sched.h>
 
 
 def children(pid: int) -> Iterator[int]:
-    """All descendants of a process in /proc, each before its own children, so that one killed at once forks no more."""
+    """All descendants of a process in /proc, each before its own children: one killed at once forks no more."""
     parents = [pid]
     while parents:
         parent = parents.pop()
@@ -43,7 +43,7 @@ def processes(job: dict[str, Any]) -> list[int]:
 
 
 def resident_bytes(pid: int) -> int:
-    """Resident memory, swapped-out memory and page tables of a process. If its first thread has ended, others know them."""
+    """Resident memory, swapped-out memory and page tables of a process, by a thread that has not ended."""
     with contextlib.suppress(OSError):
         for task in (pid, *map(int, os.listdir(f"/proc/{pid}/task"))):
             if size := listed_bytes(f"/proc/{pid}/task/{task}/status", ("VmRSS:", "VmSwap:", "VmPTE:")):
@@ -67,8 +67,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 def memory_bytes(pids: list[int], limit: int) -> int:
-    """Memory of these processes. Only if the cheap sum, which counts shared pages several times, exceeds the limit, the
-    exact one is read."""
+    """Memory of these processes: exact only if the cheap sum, which counts shared pages often, exceeds the limit."""
     total = sum(map(resident_bytes, pids))
     if len(pids) > 1 and total > limit:
         total = sum(map(proportional_bytes, pids))
@@ -139,8 +138,7 @@ def descriptors(pids: list[int]) -> Iterator[str]:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether the thread of a descriptor has made itself undumpable, so that it cannot be read. An ending thread looks the
-    same, and does not count."""
+    """Whether the thread of a descriptor is undumpable, so that it cannot be read, and is not just ending."""
     with contextlib.suppress(OSError):
         with open(f"{path.rpartition('/fd/')[0]}/stat", errors="surrogateescape") as file:
             state, *fields = file.read().rpartition(") ")[2].split()

@@ -41,9 +41,9 @@ class Inputs:
     """
     Makes the inputs of an executor's programs.
 
-    A sandbox with namespaces shows the folders that were bound when its warm parent started. So that one warm parent serves
-    all competitions, it binds the folder of all *copies*, where each program has a copy of a small public folder while it
-    runs. A large public folder is bound itself, by a warm parent of its own. The other tiers need neither.
+    A sandbox with namespaces shows the folders that were bound when its warm parent started. So that one warm parent
+    serves all competitions, it binds the folder of all *copies*, where each program has a copy of a small public
+    folder while it runs. A large public folder is bound itself, by a warm parent of its own. Other tiers need neither.
 
     Args:
         run_dir (`Path`):
@@ -72,8 +72,8 @@ class Inputs:
 
     @contextlib.contextmanager
     def use(self, public_dir: Path) -> Iterator[Input]:
-        """The input of a program of the competition with this public folder, an absolute path. Raises `SandboxError` if
-        it has changed, or cannot be copied or reached."""
+        """The input of a program of the competition with this public folder, an absolute path. Raises `SandboxError`
+        if it has changed, or cannot be copied or reached."""
         self.check_whole(public_dir)
         job = self._tier.input_settings(public_dir, self._python)
         if not self._tier.namespaces:

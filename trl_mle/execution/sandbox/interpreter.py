@@ -37,8 +37,8 @@ class Interpreter:
     prefix: str  # root of its environment
     base_prefix: str  # root of the installation that it was created from
     visible: tuple[str, ...]  # folders and zip files on its `sys.path` that programs see, in order
-    # Those that they do not see, because these contain more than packages: a checkout of this package, the working folder,
-    # the user's home, /tmp, and their parent folders
+    # Those that they do not see, because these contain more than packages: a checkout of this package, the working
+    # folder, the user's home, /tmp, and their parent folders
     left_out: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]  # the environment variables that determine `sys.path`
 
@@ -51,7 +51,7 @@ class Interpreter:
         return _outermost(path for path in paths if not any(_lies_in(path, root) for root in SYSTEM))
 
     def check_nothing_private(self) -> None:
-        """Raises `SandboxError` if the working folder or the user's home is inside the environment, which programs can read."""
+        """Raises `SandboxError` if the working folder or the user's home is inside the environment."""
         for root in map(os.path.realpath, (self.prefix, self.base_prefix)):
             for place in map(os.path.realpath, (os.getcwd(), os.path.expanduser("~"))):
                 if _lies_in(place, root) and not any(_lies_in(root, system) for system in SYSTEM):
@@ -66,7 +66,7 @@ class Interpreter:
         for prefix in map(os.path.realpath, ("/usr", *self.folders)):
             if _lies_in(folder, prefix):
                 raise SandboxError(
-                    f"the data of {competition_id!r} lie in {prefix}, which programs can read with the Python environment",
+                    f"the data of {competition_id!r} lie in {prefix}, which programs can read with their environment",
                     "Move them elsewhere (TRL_MLE_CACHE, data_dir)",
                 )
 
@@ -93,10 +93,8 @@ class Interpreter:
 
 @functools.cache
 def _revealing(root: str) -> list[str]:
-    """
-    Folders that would reveal labels below a root, wherever an environment lies there: scikit-learn's data, this package, and
-    conda's archives of packages. Follows no link, and does not look into packages, which would take most of the time.
-    """
+    """Folders that would reveal labels below a root, wherever an environment lies there: scikit-learn's data, this
+    package, and conda's archives of packages. Follows no link, and does not look into packages."""
     found, left = [], [root]
     with waiting_for(f"the search of {root} for Python environments"):
         while left:
@@ -118,10 +116,9 @@ def _revealing(root: str) -> list[str]:
 
 @functools.cache
 def find_interpreter(python: str | None = None) -> Interpreter:
-    """
-    Finds the interpreter of programs, as it describes itself: the one at this path, with a separate environment, without
-    PYTHONPATH and the user's packages; by default this process's, with everything on its path. Raises `SandboxError` if it
-    does not run, or is too old.
+    """Finds the interpreter of programs, as it describes itself: the one at this path, with a separate environment,
+    without PYTHONPATH and the user's packages; by default this process's, with everything on its path. Raises
+    `SandboxError` if it does not run, or is too old.
 
     Asks a new process, because `.pth` files can add paths, and this process's `sys.path` has later additions.
     """
@@ -141,8 +138,8 @@ def find_interpreter(python: str | None = None) -> Interpreter:
 
 
 def _ask(python: str | None) -> tuple[dict[str, Any], list[str]]:
-    """What an interpreter says about itself, and the folders of PYTHONPATH that it was started with, without empty entries
-    (the working folder), which usually come from a stray colon."""
+    """What an interpreter says about itself, and the folders of PYTHONPATH that it was started with, without empty
+    entries (the working folder), which usually come from a stray colon."""
     name, flags, pythonpath = python or sys.executable, ["-I"], []
     if python is None:
         flags = ["-P"]
@@ -182,7 +179,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _is_checkout(folder: str) -> bool:
-    """Whether this is a checkout of this package, with the generator of the mirrors' labels and tests with solutions."""
+    """Whether this is a checkout of this package, which has the mirrors' labels and solutions."""
     return os.path.isdir(f"{folder}/trl_mle") and not any(Path(folder).glob("trl_mle-*.dist-info"))
 
 
