@@ -154,7 +154,7 @@ def execution_result(
     elif report["reason"] in ended_by_us:
         outcome, detail = ended_by_us[report["reason"]]
     elif code == 0:
-        outcome, detail = Outcome.OK, report["submission_error"] or ""
+        outcome, detail = Outcome.OK, report.get("submission_error", "")
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "SIGKILL, and the kernel's oom_kill counter rose"
     elif code in (-signal.SIGABRT, 1) and refused:

@@ -1,6 +1,5 @@
 """The init of one program: makes its namespaces' mounts, monitors, times and ends it, and reports."""
 
-import array
 import contextlib
 import json
 import os
@@ -91,16 +90,6 @@ def oom_kills() -> int:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
 
 
-def find_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
-    """The bytes of submission.csv, or why there are none."""
-    try:
-        return read_submission("submission.csv", job["submission_mb"], job["folders"][0]), None
-    except ValueError as error:
-        return None, str(error)
-    except FileNotFoundError:
-        return None, None
-
-
 def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.socket) -> dict[str, Any]:
     """Waits for the program to end, or ends it; returns the report."""
     pidfd = os.pidfd_open(pid)
@@ -110,9 +99,8 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     os.close(started)
     if not begin.startswith(b"@"):
         kill_all(job)
-        return {
-            "error": begin.removeprefix(b"!").decode(errors="replace") or "the program's process died at its start"
-        }
+        error = begin.removeprefix(b"!").decode(errors="replace")
+        return {"error": error or "the program's process died at its start"}
     t0 = struct.unpack("=cd", begin)[1]
     job_socket.sendall(struct.pack("=I", 0))
     seen, found = os.pipe()
@@ -154,18 +142,12 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
 
 
 def receive_job(job_socket: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    header, ancillary, _, _ = job_socket.recvmsg(4, socket.CMSG_SPACE(64))
-    fds = array.array("i")
-    for _, _, data in ancillary:
-        fds.frombytes(data)
+    header, fds, _, _ = socket.recv_fds(job_socket, 4, 16)
     length = struct.unpack("=I", header)[0]
-    payload = bytearray()
-    while len(payload) < length:
-        chunk = job_socket.recv(min(1 << 20, length - len(payload)))
-        if not chunk:
-            os._exit(1)
-        payload += chunk
-    return json.loads(payload.decode("utf-8", errors="surrogatepass")), list(fds)
+    payload = job_socket.recv(length, socket.MSG_WAITALL)
+    if len(payload) < length:
+        os._exit(1)  # the caller is gone
+    return json.loads(payload.decode("utf-8", errors="surrogatepass")), fds
 
 
 def send_report(job_socket: socket.socket, report: dict[str, Any], submission: bytes | None = None) -> None:
@@ -225,7 +207,12 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             os.close(fd)
         report = supervise(pid, started, job, job_socket)
         if "error" not in report:
-            submission, report["submission_error"] = find_submission(job)
+            try:
+                submission = read_submission("submission.csv", job["submission_mb"], job["folders"][0])
+            except FileNotFoundError:
+                pass
+            except ValueError as error:
+                report["submission_error"] = str(error)
     except BaseException as error:  # no program runs without this process
         if pid:  # earlier, this process's signals may reach everything
             kill_all(fixed)

@@ -219,23 +219,18 @@ def deleted_mappings(folders: list[str], pids: list[int]) -> set[int]:
     return found
 
 
-def threads(pids: list[int]) -> int:
-    """Number of threads of these processes."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            total += len(os.listdir(f"/proc/{pid}/task"))
-    return total
-
-
 def too_many_tasks(job: dict[str, Any], look: int) -> str | None:
     """The limit of memory or processes that the program exceeds, where the kernel does not enforce it."""
     pids, limit = processes(job), job["memory_mb"] << 20
     if memory_bytes(pids, limit - job["held"]) > limit - job["held"]:
         return "memory"
-    if not job["namespaces"] and threads(pids) > job["max_processes"]:
-        return "processes"
-    return None
+    if job["namespaces"]:
+        return None
+    threads = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            threads += len(os.listdir(f"/proc/{pid}/task"))
+    return "processes" if threads > job["max_processes"] else None
 
 
 def too_much_held(job: dict[str, Any], look: int) -> str | None:

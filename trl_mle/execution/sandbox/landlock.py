@@ -1,10 +1,11 @@
 """The tier `"landlock"`, for containers without user namespaces (Linux 6.12, or 5.13 if root starts the programs).
 
-A program reaches the same files as with bubblewrap, except /tmp and /dev/shm, and it sees that other files and
-processes exist. It cannot signal, trace or read other processes, and has no network. Disk, processes (if you are not
-root) and memory of its process tree are monitored, so it may exceed limits for a tenth of a second. Landlock controls
-signals from ABI 6 on (Linux 6.12). On earlier kernels root must start the programs: each then has a uid that no other
-program has, and its init another. The filter of system calls closes everything else that earlier ABIs leave open."""
+A program reaches the same files as with bubblewrap, except /tmp and /dev/shm, and it sees that others exist. Disk,
+processes (if you are not root) and memory are monitored, so it may exceed limits for a tenth of a second. Landlock
+controls signals from ABI 6 on (Linux 6.12). On earlier kernels root must start the programs: each then has a uid that
+no other program has, and its init another. The filter of system calls closes everything else that earlier ABIs leave
+open.
+"""
 
 import errno
 import os
