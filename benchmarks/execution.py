@@ -4,7 +4,7 @@ Measures the cost of the executor, compared with a plain `subprocess` without a 
     python benchmarks/execution.py
 
 1. Overhead: 256 small pandas and scikit-learn programs (`programs.jsonl`) in four rounds, each by (i) a plain subprocess,
-   (ii) the executor with start="cold", (iii) the executor with start="warm", as many at a time as there are cores. The
+   (ii) the executor, as many at a time as there are cores. The
    *excess* is the time of a program in its slot beyond that of its body: its Δt alone (median of three),
    with all imports done.
 2. Utilisation: half as many computing programs whose durations have a heavy tail (0.2 to 20 s); the CPU seconds of all of them
@@ -80,18 +80,16 @@ def overhead(programs: Programs, slots: int, console: Console) -> dict:
     with LocalExecutor(max_parallel=1) as alone:
         alone.run_many(programs[:8])  # starts the warm parents
         bodies = [median(alone.run_many([item])[0].duration_s for _ in range(3)) for item in programs]
-    seconds: dict[str, float] = dict.fromkeys(("plain", "cold", "warm"), 0.0)
+    seconds: dict[str, float] = dict.fromkeys(("plain", "ours"), 0.0)
     excess: dict[str, list[float]] = {name: [] for name in seconds}
-    with LocalExecutor(slots, start="cold") as cold, LocalExecutor(slots) as warm:
-        for executor in (cold, warm):
-            executor.run_many([(program, competition) for program, competition in programs[:8]])
+    with LocalExecutor(slots) as executor:
+        executor.run_many([(program, competition) for program, competition in programs[:8]])
         size = len(programs) // ROUNDS
         for start in range(0, size * ROUNDS, size):
             part = programs[start : start + size]
             for name, run in (
                 ("plain", lambda part=part: plain(part, slots)),
-                ("cold", lambda part=part: ours(cold, part)),
-                ("warm", lambda part=part: ours(warm, part)),
+                ("ours", lambda part=part: ours(executor, part)),
             ):
                 wall, in_slot = run()
                 seconds[name] += wall
@@ -103,8 +101,7 @@ def overhead(programs: Programs, slots: int, console: Console) -> dict:
         "body_s": {"median": median(bodies), "min": min(bodies), "max": max(bodies)},
         "programs_per_s": {name: count / value for name, value in seconds.items()},
         "excess_s_median": {name: median(values) for name, values in excess.items()},
-        "throughput_warm_over_plain": seconds["plain"] / seconds["warm"],
-        "throughput_cold_over_plain": seconds["plain"] / seconds["cold"],
+        "throughput_over_plain": seconds["plain"] / seconds["ours"],
     }
 
 
@@ -138,14 +135,12 @@ def main() -> None:
     table = Table(
         title=f"{costs['programs']} programs, bodies of {costs['body_s']['median']:.2f} s (median), {slots} slots"
     )
-    for column in ("", "plain subprocess", "cold", "warm"):
+    for column in ("", "plain subprocess", "this executor"):
         table.add_column(column, justify="left" if column == "" else "right")
-    names = ("plain", "cold", "warm")
+    names = ("plain", "ours")
     table.add_row("programs per second", *(f"{costs['programs_per_s'][name]:.2f}" for name in names))
     table.add_row("median excess (ms)", *(f"{1000 * costs['excess_s_median'][name]:.0f}" for name in names))
-    table.add_row(
-        "throughput, plain = 1", "1", *(f"{costs[f'throughput_{name}_over_plain']:.2f}" for name in ("cold", "warm"))
-    )
+    table.add_row("throughput, plain = 1", "1", f"{costs['throughput_over_plain']:.2f}")
     console.print(table)
     used = figures["utilisation"]
     console.print(

@@ -37,16 +37,15 @@ def kept_to(cores):
 
 
 @SEVERAL_CORES
-@pytest.mark.parametrize("start", ["warm", "cold"])
 @pytest.mark.parametrize("surplus", [0, 1], ids=["a core each", "more slots than cores"])
-def test_no_program_runs_on_the_cores_of_training(competition, start, surplus):
+def test_no_program_runs_on_the_cores_of_training(competition, surplus):
     others = CORES[1:]
     slots = len(others) + surplus
-    with LocalExecutor(slots, start=start, packages=(), training_cores=1) as executor, kept_to(CORES[:1]):
+    with LocalExecutor(slots, packages=(), training_cores=1) as executor, kept_to(CORES[:1]):
         assert f"{slots} at a time on {len(others)} of {os.cpu_count()} cores" in executor.description
         results = executor.run_many([(PROGRAM, competition)] * slots)
         assert os.sched_getaffinity(0) == {CORES[0]}  # it starts processes on other cores, but stays on its own
-        [warm_parent] = executor._warm_parents.values()
+        [warm_parent] = executor._runner.warm_parents._running.values()
         assert os.sched_getaffinity(warm_parent.process.pid) == set(others)
     assert {result.outcome for result in results} == {Outcome.OK}, results
     assert {result.slot for result in results} == set(range(slots))

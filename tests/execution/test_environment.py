@@ -14,7 +14,7 @@ PIP = "import subprocess, sys\nsubprocess.run([sys.executable, '-m', 'pip', 'ins
 
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_what_needs_a_network_fails_at_once(competition, sandbox):
-    """Before, the Hub's client and pip tried again for 23 and 10 s, and transformers, which asks the Hub twice, for 51 s."""
+    """Before, the Hub's client and pip tried again for 23 and 10 s, and transformers for 51 s."""
     sources = (HUB, DATASETS, PIP.format("no-such-package"), PIP.format("https://example.org/a-1-py3-none-any.whl"))
     with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=()) as executor:
         hub, datasets, *pips = executor.run_many([(source, competition) for source in sources])
@@ -59,7 +59,7 @@ print(len(search.predict(X)), joblib.effective_n_jobs(-1))
 @SEVERAL_CORES
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_programs_may_ask_for_jobs(competition, sandbox):
-    """What the warm parent may do is not what programs may: before, `n_jobs` failed with Landlock, and did nothing otherwise."""
+    """What the warm parent may do is not what programs may: before, `n_jobs` failed with Landlock."""
     with LocalExecutor(max_parallel=1, timeout_s=60, threads_per_program=2, sandbox=sandbox) as executor:
         [result] = executor.run_many([(JOBS, competition)])
     jobs = 2 if executor.tier.namespaces else 1

@@ -1,15 +1,16 @@
 import os
 
-from trl_mle.execution.folders import make_run_dir
+from trl_mle.execution.folders import hold, make_run_dir
 
 
-def test_another_users_folder_hinders_no_start(tmp_path, monkeypatch):
-    """Whatever its lock is: nobody opens it."""
+def test_only_folders_of_this_users_dead_executors_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("trl_mle.execution.folders.TMP", tmp_path)
-    theirs = tmp_path / "trl_mle-theirs"
-    theirs.mkdir()
-    os.mkfifo(theirs / "lock")  # opening it would wait for a writer
-    monkeypatch.setattr("os.geteuid", lambda: theirs.stat().st_uid + 1)
-    run_dir, lock = make_run_dir()
-    lock.close()
-    assert sorted(tmp_path.iterdir()) == sorted([theirs, run_dir])
+    dead, alive, others = (tmp_path / f"trl_mle-run-{name}" for name in ("dead", "alive", "others"))
+    for folder in (dead, alive):
+        folder.mkdir()
+    others.symlink_to(tmp_path)  # in /tmp, another user may have made anything
+    fds = [hold(alive)]
+    run_dir, fd = make_run_dir()
+    assert sorted(tmp_path.iterdir()) == sorted([alive, others, run_dir])
+    for each in (*fds, fd):
+        os.close(each)

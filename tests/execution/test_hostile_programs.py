@@ -1,8 +1,7 @@
-"""Each program in `hostile/` tries something that none may do, in every tier that this machine has. Its first lines say
-what it tries and how it may end; for whatever it gets all the same it prints LOOT."""
+"""Each program in `hostile/` tries something that none may do, in every tier that this machine has. Its first lines
+say what it tries and how it may end; for whatever it gets all the same it prints LOOT."""
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
@@ -50,9 +49,9 @@ def hostile(name: str) -> str:
 
 def contents(folder: Path) -> dict[str, tuple]:
     return {
-        str(path): (path.stat().st_mode, path.stat().st_mtime_ns, path.is_file() and hashlib.sha256(path.read_bytes()).digest())
+        str(path): (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
         for path in sorted(folder.rglob("*"))
-    }  # fmt: skip
+    }
 
 
 def orphans() -> set[int]:
@@ -94,7 +93,7 @@ def traces() -> set[tuple[str, object]]:
 
 
 def left_since(before: set[tuple[str, object]]) -> set[tuple[str, object]]:
-    """New traces, once 10 s have not taken them away: tests in other processes, which kill executors, leave some for a moment."""
+    """New traces, once 10 s have not taken them away: other tests, which kill executors, leave some for a moment."""
     end = time.monotonic() + 10
     while (left := traces() - before) and time.monotonic() < end:
         time.sleep(0.2)
@@ -121,7 +120,7 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
     with (
         early_landlock(1) if early else contextlib.nullcontext(),
         LocalExecutor(max_parallel=3, timeout_s=10, sandbox=tier, **limits) as executor,
-        executor._inputs.use(load_competition("digits").public_dir) as other,
+        executor._runner.inputs.use(load_competition("digits").public_dir) as other,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX) as in_folder,
@@ -135,7 +134,8 @@ def futures(request, competition: Competition, closed: Path) -> Iterator[dict[st
         values = {
             "other": load_competition("digits").public_dir, "copy": other.folder,
             "private": folder / "private", "caller": os.getpid(), "port": server.getsockname()[1],
-            "abstract": unix.name, "unix": unix, "closed": closed, "venv": sys.prefix.split("/")[1], "base": sys.base_prefix.split("/")[1],
+            "abstract": unix.name, "unix": unix, "closed": closed,
+            "venv": sys.prefix.split("/")[1], "base": sys.base_prefix.split("/")[1],
         }  # fmt: skip
 
         def submit(name):
@@ -289,7 +289,7 @@ def test_the_filter_and_uids_do_what_early_landlock_does_not(competition, abi):
 @LANDLOCK
 @AS_ROOT
 def test_no_program_ends_another_where_landlock_scopes_no_signals(competition):
-    """`kill(-1)`, by which an init ends its program, and a program all that it may, reaches no other program and no init."""
+    """`kill(-1)`, of an init or a program, reaches no other program and no init."""
     programs = [
         "import time\ntime.sleep(0.5)\nprint('whole')",
         "import os, signal\nos.kill(-1, signal.SIGKILL)\nprint('whole')",
@@ -339,7 +339,7 @@ def test_the_memory_is_bounded_without_control_groups(competition, sandbox, monk
 @pytest.mark.slow
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_files_are_no_part_of_the_memory_that_a_group_counts(competition, sandbox):
-    """Shared memory beyond `memory_mb` is seen where no process shows it, though a group could hold it beside the files."""
+    """Shared memory beyond `memory_mb`, which no process shows, is seen, though a group could hold it."""
     if not cgroups.parents():
         pytest.skip("no control group can be made here")
     shared = hostile("memory_shared").replace("time.sleep(3)", "time.sleep(15)")
@@ -361,35 +361,23 @@ time.sleep(1)
     assert results[1].outcome is Outcome.OK, results[1]
 
 
-COLD = [
-    "labels_by_path", "descriptors_of_others", "environment_of_others", "forges_the_report", "how_it_is_run", "core_pattern",
-    "kills_by_number", "memory_in_the_kernel", "submission_behind_a_swapped_folder",
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("sandbox", TIERS)
-def test_programs_with_an_interpreter_of_their_own_get_nothing_from_another_executors(competition, closed, sandbox):
-    values = {"private": competition.public_dir.parent / "private", "caller": os.getpid(), "closed": closed}
+def test_programs_get_nothing_from_another_executors(competition, sandbox):
     neighbour = "import time\nopen('submission.csv', 'w').write('honest')\nprint('begun', flush=True)\ntime.sleep(4)"
     with (
         LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=()) as other,
-        LocalExecutor(max_parallel=2, timeout_s=30, sandbox=sandbox, start="cold") as executor,
+        LocalExecutor(max_parallel=2, timeout_s=30, sandbox=sandbox, packages=()) as executor,
     ):
         victim = other.submit(neighbour, competition)
-        names = {}
-        for name in COLD:
-            program = re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), hostile(name))
-            names[name] = executor.submit(PRELUDE + program, competition)
         search = f"""
 import glob
-for pattern in ("/tmp/*/*/work/submission.csv", "{other._run_dir}/*/work/*", "{other._run_dir}/lock", "/proc/*/cwd/submission.csv"):
-    attempt(pattern, lambda: [open(path).read() for path in glob.glob(pattern) if not path.startswith(f"/proc/{{os.getpid()}}")
-            and "/self/" not in path and "/thread-self/" not in path] or 1 / 0)
+own = ("/proc/self/", "/proc/thread-self/", f"/proc/{{os.getpid()}}/")
+for pattern in ("/tmp/*/*/work/*", "{other._run_dir}/*/work/*", "{other._run_dir}/*", "/proc/*/cwd/*.csv"):
+    attempt(pattern, lambda: [open(path).read() for path in glob.glob(pattern) if not path.startswith(own)] or 1 / 0)
 """
-        names["search"] = executor.submit(PRELUDE + search, competition)
-        for name, future in names.items():
-            assert "LOOT" not in future.result().stdout, (name, future.result())
-            assert future.result().outcome in (Outcome.OK, Outcome.ERROR), (name, future.result())
+        [result] = executor.run_many([(PRELUDE + search, competition)])
+        assert "LOOT" not in result.stdout, result
+        assert result.stdout.count("failed ") == 4, result
         assert victim.result().submission == b"honest", victim.result()
 
 
@@ -451,19 +439,6 @@ def test_a_deleted_file_that_a_library_maps_is_no_offence(competition, sandbox):
     with LocalExecutor(max_parallel=1, timeout_s=20, disk_mb=64, sandbox=sandbox, packages=()) as executor:
         [result] = executor.run_many([(LIBRARY_MAPS, competition)])
     assert (result.outcome, result.stdout) == (Outcome.OK, "done\n"), result
-
-
-@pytest.mark.parametrize("name", ["fork_bomb", "fork_bomb_of_daemons"])
-def test_bombs_end_without_a_sandbox(competition, name):
-    """Here no signal reaches all of them in one step."""
-    with LocalExecutor(max_parallel=1, timeout_s=3, sandbox="none") as executor:
-        result = executor.submit(PRELUDE + hostile(name), competition).result(timeout=25)
-        [warm] = executor._warm_parents.values()
-        # Its init ends in the moment after it has sent the report
-        _, alive = psutil.wait_procs(psutil.Process(warm.process.pid).children(recursive=True), timeout=1)
-        assert alive == []
-    # The number of its processes is watched where there are no control groups.
-    assert result.outcome in (Outcome.TIMEOUT, Outcome.KILLED), result
 
 
 # The promise: two seconds and a tenth of the timeout.

@@ -5,13 +5,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.tiers import TIERS
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor, Outcome, SandboxError
-from trl_mle.execution.sandbox import find_interpreter, inputs
+from trl_mle.execution import LocalExecutor, SandboxError
+from trl_mle.execution.sandbox import inputs
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.inputs import Inputs
+from trl_mle.execution.sandbox.interpreter import find_interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.tier import INPUT
 
@@ -34,18 +34,15 @@ def copies(made: Inputs) -> set[str]:
     return set(os.listdir(made._copies))
 
 
-def test_programs_of_many_competitions_have_one_warm_parent_and_each_its_own_data(monkeypatch):
-    monkeypatch.setattr(inputs, "MAX_COPIES", 2)
+def test_programs_of_many_competitions_have_one_warm_parent_and_each_its_own_data():
     tasks = [load_competition(name) for name in ("wine", "digits", "diabetes", "breast-cancer")]
     program = "import hashlib; print(hashlib.sha256(open('input/train.csv', 'rb').read()).hexdigest())"
     with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
-        for task in tasks:
-            executor.check(task)
-        results = executor.run_many([(program, task) for task in tasks * 3])
-        assert len(executor._warm_parents) == 1
-        assert len(copies(executor._inputs)) <= 3  # one more for the second slot
+        results = executor.run_many([(program, task) for task in tasks])
+        assert len(executor._runner.warm_parents._running) == 1
+        assert not copies(executor._runner.inputs)
     expected = [hashlib.sha256((task.public_dir / "train.csv").read_bytes()).hexdigest() for task in tasks]
-    assert [result.stdout.strip() for result in results] == expected * 3
+    assert [result.stdout.strip() for result in results] == expected
 
 
 def test_a_copy_is_readable_for_the_sandbox_and_out_of_reach_for_others(tmp_path):
@@ -90,66 +87,10 @@ def test_a_program_under_landlock_is_granted_the_public_folder_itself(tmp_path):
     assert not copies(made)
 
 
-def test_copies_make_room_for_each_other_but_none_that_is_in_use(tmp_path, monkeypatch):
-    monkeypatch.setattr(inputs, "MAX_COPIES", 2)
-    made = make(tmp_path)
-    a, b, c, d = (public(tmp_path, name) for name in "abcd")
-    with made.use(a) as first:
-        for folder in (b, c, b, d):
-            with made.use(folder) as other:
-                assert other.folder.is_dir()
-        assert first.is_whole()
-        assert copies(made) == {first.folder.name, other.folder.name}
-        with made.use(b) as second, made.use(c) as third:  # all are in use
-            assert copies(made) == {item.folder.name for item in (first, second, third)}
-    with made.use(d) as last, made.use(c) as again:
-        assert again is third
-        assert copies(made) == {third.folder.name, last.folder.name}
-
-
-def test_a_copy_that_lost_files_is_made_again_and_a_public_folder_that_did_is_refused(tmp_path):
+def test_a_public_folder_that_lost_files_is_refused(tmp_path):
     made, folder = make(tmp_path), public(tmp_path, "a")
     with made.use(folder) as input_:
-        (input_.folder / "train.csv").unlink()
-        assert not input_.is_whole()
-    with made.use(folder) as again:
-        assert again.is_whole()
-        assert (again.folder / "train.csv").read_text() == "x\n"
-        (folder / "train.csv").unlink()  # has no effect on programs, until a new copy is needed
-        assert again.is_whole()
-        (again.folder / "train.csv").unlink()
+        (folder / "train.csv").unlink()  # has no effect on this program
+        assert (input_.folder / "train.csv").read_text() == "x\n"
     with pytest.raises(SandboxError, match=f"^the files of {folder}"), made.use(folder):
         pass
-
-
-def test_data_that_cannot_be_copied_say_so_in_one_line_and_leave_nothing(tmp_path, monkeypatch):
-    made, folder = make(tmp_path), public(tmp_path, "a")
-
-    def full(*args, **options) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("shutil.copytree", full)
-    with pytest.raises(SandboxError, match=f"^{folder} could not be copied"), made.use(folder):
-        pass
-    assert not copies(made)
-    monkeypatch.undo()
-    with made.use(folder) as input_:
-        assert input_.is_whole()
-
-
-@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
-def test_what_a_program_sees_of_its_input_does_not_depend_on_how_it_got_there(competition, sandbox, monkeypatch):
-    program = """
-import os
-print(os.getcwd() if os.path.isdir("/sandbox") else "", sorted(os.listdir("input")), os.path.isdir("/sandbox/input"))
-print(sorted(os.listdir("/sandbox/input")) if os.path.isdir("/sandbox/input") else os.path.islink("input"))
-print(os.stat("input").st_mode, [(entry.name, entry.stat().st_mtime_ns) for entry in sorted(os.scandir("input"), key=str)])
-print(os.path.realpath("input") if "private" not in os.path.realpath("input") else "")
-"""
-    results = []
-    for size in (inputs.MAX_COPIED_MB, 0):
-        monkeypatch.setattr(inputs, "MAX_COPIED_MB", size)
-        with LocalExecutor(max_parallel=1, timeout_s=30, sandbox=sandbox, packages=()) as executor:
-            results += executor.run_many([(program, competition)])
-    assert [result.outcome for result in results] == [Outcome.OK] * 2, results
-    assert results[0].stdout == results[1].stdout

@@ -1,16 +1,12 @@
-import contextlib
-import fcntl
 import os
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -20,12 +16,12 @@ from support.tiers import LANDLOCK, TIERS
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
 from trl_mle.execution.folders import TMP
-from trl_mle.execution.inside import init
-from trl_mle.execution.program import InstrumentedProgram
-from trl_mle.execution.sandbox import CheckUnfinished, Interpreter
-from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
+from trl_mle.execution.sandbox import CheckUnfinished
+from trl_mle.execution.sandbox.interpreter import Interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.tier import FIRST_SLOT_UID
+from trl_mle.execution.slots import Slots
+from trl_mle.execution.warm_parent import WarmParents
 from trl_mle.instrumentation import AstInstrumenter
 
 
@@ -59,17 +55,13 @@ sample.to_csv("submission.csv", index=False)
         ("raise SystemExit('a message')", Outcome.ERROR, 1, "a message"),
         ("1 / 0", Outcome.ERROR, 1, "ZeroDivisionError"),
         ("def f(:", Outcome.ERROR, 1, "SyntaxError"),
-        ("x = '\\0'\n\0", Outcome.ERROR, 1, "null bytes"),
         ("x = '\ud800'", Outcome.ERROR, 1, "UnicodeEncodeError"),
-        ("(" * 1000, Outcome.ERROR, 1, "too many nested parentheses"),
         ("import time; time.sleep(60)", Outcome.TIMEOUT, -9, "still running after 5 s"),
         ("import numpy; numpy.ones(10**11)", Outcome.OUT_OF_MEMORY, 1, "Unable to allocate"),
         ("import os; os.kill(os.getpid(), 9)", Outcome.KILLED, -9, "SIGKILL"),
-        ("import os; os.abort()", Outcome.KILLED, -6, "SIGABRT"),
         ("import os; os.kill(os.getpid(), 40)", Outcome.KILLED, -40, "signal 40"),
         ("import os; os._exit(137)", Outcome.ERROR, 137, "exit code 137"),
         ("import sys; sys.exit(2**70)", Outcome.ERROR, 255, "exit code 255"),
-        ("import sys; sys.stderr.close(); sys.exit('a message')", Outcome.ERROR, 1, "exit code 1"),
         ("import sys; sys.stderr = None; del sys.stdout", Outcome.OK, 0, ""),
         ("import sys; sys.excepthook = None; raise ValueError('its own')", Outcome.ERROR, 1, "ValueError: its own"),
     ],
@@ -81,14 +73,12 @@ def test_every_end_has_its_outcome(executor, competition, program, outcome, exit
     assert result.duration_s is not None
 
 
-def test_checks_are_not_bounded_by_the_timeout_of_programs(competition, monkeypatch):
-    """On a busy machine they may take longer than a short timeout, and nothing would start."""
+def test_checks_wait_for_no_program_and_are_not_bounded_by_the_timeout_of_programs(competition, monkeypatch):
+    """Other programs of this user have all slots, for as long as they like."""
     monkeypatch.setattr("trl_mle.execution.local_executor._PROVEN", {})
-    with LocalExecutor(timeout_s=0.001) as executor:
-        executor.check(competition)
+    with Slots(1, 1).take(threading.Event()), LocalExecutor(max_parallel=1, timeout_s=0.001, packages=()) as executor:
         assert "numpy" in executor.limits.packages
-        (result,) = executor.run_many([("import time\ntime.sleep(0.5)", competition)])
-        assert result.outcome is Outcome.TIMEOUT
+        executor.check(competition)
 
 
 def test_duration_is_the_programs_own_time(executor, competition):
@@ -100,7 +90,7 @@ def test_duration_is_the_programs_own_time(executor, competition):
 
 
 def test_cpu_time_and_memory_are_counted_over_all_processes(executor, competition):
-    busy = "import os, time\nif os.fork() == 0:\n    end = time.process_time() + 0.5\n    while time.process_time() < end: pass\n"
+    busy = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 0.7: pass\n"
     result = run(executor, competition, busy + "    os._exit(0)\nos.wait()\nx = bytearray(200 << 20)")
     assert result.cpu_s >= 0.5
     assert result.max_rss_mb > 200
@@ -136,17 +126,15 @@ if __name__ == "__main__":
     assert (result.outcome, result.stderr) == (Outcome.OK, "")
 
 
-FILES = {
-    "left open": "file = open(NAME, 'w'); file.write(TEXT)",
-    "in a cycle": "me = [open(NAME, 'w')]; me.append(me); me[0].write(TEXT); del me",
-    "without a standard input": "import os; os.close(0); file = open(NAME, 'w'); file.write(TEXT)",
-    "before an exit": "import csv, sys; csv.writer(open(NAME, 'w', newline='')).writerows(map(list, csv.reader(open(SAMPLE)))); sys.exit()",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("code", FILES.values(), ids=FILES)
+@pytest.mark.parametrize(
+    "code",
+    [
+        "me = [open(NAME, 'w')]; me.append(me); me[0].write(TEXT); del me",
+        "import os, sys; os.close(0); file = open(NAME, 'w'); file.write(TEXT); sys.exit()",
+    ],
+)
 def test_files_that_a_program_leaves_open_are_whole(executor, competition, code):
-    program = "NAME, SAMPLE = 'submission.csv', 'input/sample_submission.csv'\nTEXT = open(SAMPLE).read()\n" + code
+    program = "NAME = 'submission.csv'\nTEXT = open('input/sample_submission.csv').read()\n" + code
     result = run(executor, competition, program)
     assert result.outcome is Outcome.OK
     assert competition.grade(result.submission).valid
@@ -163,22 +151,11 @@ def test_where_tmp_is_full_a_program_is_not_to_blame(competition, monkeypatch, s
         assert run(executor, competition, "print(1)").outcome is Outcome.OK
         failed = run(executor, competition, "raise OSError(28, 'No space left on device')")
         monkeypatch.setattr("shutil.disk_usage", lambda path: full._replace(free=left.pop()))
-        left = [executor.disk_mb << 20, 0]  # of a program that filled it itself
+        left = [1024 << 20, 0]  # of a program that filled it itself
         its_own = run(executor, competition, "raise OSError(28, 'No space left on device')")
     assert failed.outcome is (Outcome.INFRASTRUCTURE if is_ours else Outcome.ERROR)
     assert ("/tmp is full" in failed.detail) == is_ours
     assert its_own.outcome is Outcome.ERROR
-
-
-def test_systemds_cleaning_of_tmp_leaves_the_folders_of_an_executor(competition):
-    """It skips folders with a lock, see https://systemd.io/TEMPORARY_DIRECTORIES."""
-    with LocalExecutor(max_parallel=1) as executor:
-        folders = executor._run_dir, executor._slots.folder
-        for folder in folders:
-            fd = os.open(folder, os.O_RDONLY)
-            with pytest.raises(BlockingIOError):
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.close(fd)
 
 
 def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(executor, competition):
@@ -218,35 +195,6 @@ def test_milestone_prints_do_not_fail_a_program_that_has_closed_its_output(execu
     assert (result.outcome, result.stdout.splitlines()[-1]) == (Outcome.OK, "shown"), result.stderr
     assert competition.grade(result.submission).valid
     assert program.reached(result.stdout) == {"imports"}
-
-
-WARNS = """
-import shutil, sys, warnings
-@
-print("the first line")
-print("the first error", file=sys.stderr)
-for i in range(20_000):  # more than the 64 KB that are kept
-    print("epoch", i)
-    print(f"solution.py:7: UserWarning: {i}", file=sys.stderr)
-shutil.copy("input/sample_submission.csv", "submission.csv")
-print("the last line")
-print("the last error", file=sys.stderr)
-"""
-
-
-def test_a_valid_program_may_print_more_than_is_kept(executor, competition):
-    """Before, it was ended."""
-    nonce = "0123456789abcdef"
-    marker = f'print("{nonce} milestone: imports", flush=True)'
-    program = InstrumentedProgram(WARNS.replace("@", marker), WARNS.replace("@", ""), ("imports",), nonce)
-    result = run(executor, competition, program)
-    assert result.outcome is Outcome.OK, result.detail
-    assert competition.grade(result.submission).valid
-    assert program.reached(result.stdout) == {"imports"}
-    for text, name in ((result.stdout, "line"), (result.stderr, "error")):
-        assert text.count(f"the first {name}\n") == text.count(f"the last {name}\n") == 1
-        assert len(re.findall("^… .*$", text, re.MULTILINE)) == 1
-        assert len(text) < 65 << 10
 
 
 def test_memory_that_processes_share_counts_once(competition):
@@ -295,50 +243,26 @@ def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sa
                 ask(competition)
 
 
-# The executor may start with less than it would like.
-STARTED = """
-import logging, resource, sys
-{before}
-from trl_mle.execution import LocalExecutor, SandboxError
-logging.basicConfig(format="%(message)s", stream=sys.stdout)
-for sandbox in {sandboxes}:
-    try:
-        with LocalExecutor(max_parallel=1, packages=(), sandbox=sandbox) as executor:
-            print(executor.tier)
-    except SandboxError as error:
-        print(error)
+FORBIDDEN = """
+import errno, pyseccomp
+from trl_mle.execution import LocalExecutor
+filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "unshare")
+filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0x10000000, 0x10000000))
+filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+filter_.load()
+with LocalExecutor(max_parallel=1, packages=()) as executor:
+    print(executor.tier)
 """
-
-
-def started(*sandboxes: str, before: str = "") -> list[str]:
-    """Starts a process that creates executors; returns the lines that it prints."""
-    script = STARTED.format(before=before, sandboxes=sandboxes)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout.splitlines()
-
-
-@LANDLOCK
-def test_hard_limits_of_the_caller():
-    limits = {"RLIMIT_NOFILE": 512, "RLIMIT_MEMLOCK": 32 << 10, "RLIMIT_CORE": 0}
-    before = "\n".join(f"resource.setrlimit(resource.{name}, ({value}, {value}))" for name, value in limits.items())
-    assert started("bubblewrap", "landlock", before=before) == ["bubblewrap", "landlock"]
 
 
 @LANDLOCK
 @pytest.mark.slow
 def test_a_kernel_that_forbids_namespaces_to_containers():
     """Like Docker's default filter; a caller under such a filter gets the next tier, and a warning that says why."""
-    forbid = """
-import errno, pyseccomp
-filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
-filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "unshare")
-filter_.add_rule(pyseccomp.ERRNO(errno.EPERM), "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0x10000000, 0x10000000))
-filter_.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
-filter_.load()
-"""
-    [warning, tier, refused] = started("auto", "bubblewrap", before=forbid)
-    assert re.fullmatch(r"programs are isolated by landlock, because .*: bubblewrap: .*", warning)
-    assert tier == "landlock"
-    assert refused.startswith("programs cannot be isolated on this machine: bubblewrap: ")
+    done = subprocess.run([sys.executable, "-c", FORBIDDEN], capture_output=True, text=True)
+    assert done.stdout == "landlock\n", done
+    assert re.match("programs are isolated by landlock, because .*: bubblewrap: ", done.stderr), done
 
 
 def test_nothing_is_left_after_the_with(competition):
@@ -368,52 +292,40 @@ def test_a_program_runs_from_when_it_has_its_slot(competition):
             time.sleep(0.01)
         second, third = another.submit("print('second')", competition), another.submit("print('third')", competition)
         time.sleep(0.2)
-        assert not first.done()
         assert not second.running()
         assert third.cancel()
-        assert second.result(timeout=20).stdout == "second\n"
-        assert second.result().queue_wait_s > 1
+        assert second.result(timeout=20).queue_wait_s > 1
         assert first.done()
-        assert another.run_many([("print('fourth')", competition)])[0].stdout == "fourth\n"
+
+
+CALLER = """
+import time
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor
+executor = LocalExecutor(max_parallel=2, timeout_s=300, packages=())
+print(executor._run_dir, flush=True)
+executor.submit("import time; time.sleep(300)", load_competition("wine"))
+time.sleep(300)
+"""
 
 
 @pytest.mark.slow
-def test_killing_the_caller_ends_its_programs(competition, tmp_path):
-    script = tmp_path / "caller.py"
-    script.write_text(
-        textwrap.dedent(f"""
-        import os
-        from trl_mle.competitions import load_competition
-        from trl_mle.execution import LocalExecutor
-        os.environ["TRL_MLE_CACHE"] = {os.environ["TRL_MLE_CACHE"]!r}
-        executor = LocalExecutor(max_parallel=2, timeout_s=300, packages=())
-        competition = load_competition("wine")
-        executor.run_many([("pass", competition)])
-        for _ in range(2):
-            executor.submit("import time; time.sleep(300)", competition)
-        print("running", flush=True)
-        print(executor._run_dir, flush=True)
-        import time; time.sleep(300)
-        """)
-    )
-    caller = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+def test_killing_the_caller_ends_its_programs():
+    caller = subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True)
     try:
-        assert caller.stdout is not None
-        assert caller.stdout.readline() == b"running\n"
-        run_dir = caller.stdout.readline()
+        run_dir = Path(caller.stdout.readline().strip())
         deadline = time.monotonic() + 20
-        # the warm parent, and an init and a program for each slot
-        while len(family := psutil.Process(caller.pid).children(recursive=True)) < 5:
+        # the warm parent, and an init and a program
+        while len(family := psutil.Process(caller.pid).children(recursive=True)) < 3:
             assert time.monotonic() < deadline
             time.sleep(0.1)
     finally:
-        caller.send_signal(signal.SIGKILL)
+        caller.kill()
         caller.wait()
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
-    left = Path(run_dir.decode().strip())
     with LocalExecutor(max_parallel=1) as other:  # the next executor cleans up, but not after live ones
-        assert not left.exists()
+        assert not run_dir.exists()
         with LocalExecutor(max_parallel=1):
             assert other._run_dir.exists()
 
@@ -421,41 +333,44 @@ def test_killing_the_caller_ends_its_programs(competition, tmp_path):
 def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competition):
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
         future = executor.submit("import time; time.sleep(30)", competition)
-        while not executor._warm_parents:
-            time.sleep(0.1)
-        time.sleep(1.0)
-        for child in psutil.Process(next(iter(executor._warm_parents.values())).process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.NoSuchProcess):  # killing the first ends the others
-                child.kill()
+        family_of_the_only_program(executor)[0].kill()  # which ends the others
         result = future.result(timeout=20)
         assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
-        assert re.search(r"the program had started; the warm parent ended with .*; load \d+ on", result.detail)
+        assert "the program had started; the warm parent ended with " in result.detail
         assert run(executor, competition, "print('again')").stdout == "again\n"
+
+
+class FakeParent:
+    def __init__(self, bound):
+        self.lock, self.users, self.process = threading.Lock(), 0, self
+
+    def poll(self):
+        return None
+
+    def close(self):
+        self.process = None
 
 
 def test_warm_parents_of_large_competitions_make_room_for_each_other(monkeypatch):
     """The least recently used one ends first, but none that has a program."""
-    monkeypatch.setattr("trl_mle.execution.sandbox.inputs.MAX_COPIED_MB", 0)
-    monkeypatch.setattr("trl_mle.execution.local_executor.MAX_WARM_PARENTS", 2)
-    wine, digits, diabetes = [load_competition(name) for name in ("wine", "digits", "diabetes")]
-    with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
-        for competition in (wine, digits, wine, diabetes):
-            assert run(executor, competition, "print(1)").outcome is Outcome.OK
-        assert list(executor._warm_parents) == [comp.public_dir.absolute() for comp in (wine, diabetes)]
-        slow = [executor.submit("import time; time.sleep(3); print(2)", comp) for comp in (wine, diabetes)]
-        while sum(warm_parent.users for warm_parent in executor._warm_parents.values()) < 2:
-            time.sleep(0.05)
-        with executor._inputs.use(digits.public_dir) as input_, executor._warm_parent(input_, None):
-            assert len(executor._warm_parents) == 3  # both others are in use
-        assert [future.result().stdout for future in slow] == ["2\n"] * 2
-        assert run(executor, load_competition("breast-cancer"), "print(3)").stdout == "3\n"
-        kept = {warm_parent.folder for warm_parent in executor._warm_parents.values()}
-        assert len(kept) == 2
-        assert set(executor._run_dir.glob("parent-*")) == kept  # nothing is left of the others
+    monkeypatch.setattr("trl_mle.execution.warm_parent.MAX_WARM_PARENTS", 2)
+    parents = WarmParents(FakeParent)
+    for name in "abac":
+        with parents.use(Path(name)) as last:
+            pass
+    assert list(parents._running) == [Path("a"), Path("c")]
+    with parents.use(Path("a")), parents.use(Path("c")) as again, parents.use(Path("d")) as more:
+        assert len(parents._running) == 3  # both others are in use
+    assert again is last
+    with parents.use(Path("e")):
+        assert list(parents._running) == [Path("d"), Path("e")]
+    parents.close()
+    assert more.process is None
+    with pytest.raises(SandboxError), parents.use(Path("a")):
+        pass
 
 
-@pytest.mark.parametrize("taken", ["train.csv", None])
-def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monkeypatch, taken):
+def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monkeypatch):
     """Grading still works: the answers were read at the start."""
     monkeypatch.setattr("trl_mle.execution.sandbox.inputs.MAX_COPIED_MB", 0)  # no program has a copy
     folder = tmp_path / "wine"
@@ -467,46 +382,13 @@ def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monke
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
         submission = run(executor, competition, submit).submission
         score = competition.grade(submission)
-        assert run(executor, competition, "open('input/train.csv')").outcome is Outcome.OK
-        (folder / "public" / taken).unlink() if taken else shutil.rmtree(folder)
-        result = run(executor, competition, "open('input/train.csv')")
-        assert result.outcome is Outcome.INFRASTRUCTURE
+        future = executor.submit("import time\ntime.sleep(2)\nopen('input/train.csv')", competition)
+        time.sleep(1)
+        shutil.rmtree(folder)
+        for result in (future.result(), run(executor, competition, "print(1)")):
+            assert result.outcome is Outcome.INFRASTRUCTURE
+            assert "are not those that programs began with" in result.detail
     assert competition.grade(submission) == score
-
-
-def test_a_program_is_not_to_blame_where_its_copy_of_the_data_is_taken_away(competition):
-    """The next one has a new copy."""
-    program = "import time; print('begun', flush=True); time.sleep(2); open('input/train.csv')"
-    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
-        future = executor.submit(program, competition)
-        while future.started is None:
-            time.sleep(0.05)
-        with executor._inputs.use(competition.public_dir) as input_:
-            (input_.folder / "train.csv").unlink()
-        result = future.result()
-        assert result.outcome is Outcome.INFRASTRUCTURE
-        assert run(executor, competition, program).outcome is Outcome.OK
-
-
-def test_without_descriptors_nobody_is_to_blame_and_none_is_lost(competition):
-    """The number of free descriptors varies, and so does the place where they run out."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
-        assert run(executor, competition, "print(0)").outcome is Outcome.OK
-        before = os.listdir("/proc/self/fd")
-        free = [number for number in range(1024) if str(number) not in before]
-        outcomes = []
-        for spare in range(16):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (free[spare], hard))
-            try:
-                result = run(executor, competition, "print(1)")
-            finally:
-                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            outcomes.append(result.outcome)
-            assert result.outcome is Outcome.OK or "Too many open files" in result.detail
-            assert len(os.listdir("/proc/self/fd")) == len(before)
-        assert set(outcomes) == {Outcome.INFRASTRUCTURE, Outcome.OK}
-        assert run(executor, competition, "print(2)").stdout == "2\n"
 
 
 def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
@@ -514,7 +396,7 @@ def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
     depth = 3 if executor.tier.namespaces else 2
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        for warm_parent in list(executor._warm_parents.values()):
+        for warm_parent in list(executor._runner.warm_parents._running.values()):
             parent = psutil.Process(warm_parent.process.pid)
             below = parent.children(recursive=True)
             if len(below) == depth:
@@ -533,7 +415,7 @@ def kill_supervisor(executor: LocalExecutor) -> psutil.Process:
 
 
 @pytest.mark.parametrize("sandbox", TIERS)
-def test_a_lost_report_is_the_programs_failure_if_it_is_lost_alone_too_beside_a_control(competition, sandbox):
+def test_a_report_that_is_lost_twice_is_the_programs_failure_if_a_control_succeeds(competition, sandbox):
     with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=()) as executor:
         future = executor.submit("import time\nprint('here', flush=True)\ntime.sleep(60)", competition)
         kill_supervisor(executor)
@@ -550,13 +432,12 @@ def test_a_report_that_is_lost_once_is_not(competition):
         future = executor.submit("import time\ntime.sleep(3)\nprint('done')", competition)
         kill_supervisor(executor)
         family_of_the_only_program(executor)
-        neighbour = executor.submit("print('after it')", competition)
         result = future.result(timeout=100)
-        assert (result.outcome, result.stdout) == (Outcome.OK, "done\n"), result.detail
-        assert neighbour.result(timeout=100).queue_wait_s > 1  # the program was retried alone
+    assert (result.outcome, result.stdout) == (Outcome.OK, "done\n"), result.detail
 
 
 def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.runner.GRACE_S", 2.0)
     monkeypatch.setattr("trl_mle.execution.local_executor.GRACE_S", 2.0)
     with LocalExecutor(max_parallel=1, timeout_s=60, packages=()) as executor:
         future = executor.submit("import time\ntime.sleep(60)", competition)
@@ -589,45 +470,10 @@ def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
         LocalExecutor(sandbox="bubblewrap")
 
 
-def kill_the_victim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Something else ends the process that the probe tries to reach."""
-    run_it = LocalExecutor._run
-
-    def run_beside_it(self, *arguments, **options):
-        [victim] = [child for child in psutil.Process().children() if child.name() == "cat"]
-        victim.kill()
-        return run_it(self, *arguments, **options)
-
-    monkeypatch.setattr(LocalExecutor, "_run", run_beside_it)
-
-
-def stall_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
-
-
-@pytest.mark.parametrize(
-    ("disturb", "message"),
-    [
-        (kill_the_victim, "the process that the check tries to reach ended with -9"),
-        (stall_the_start, r"the sandbox \(bubblewrap\) did not start within 0 s"),
-    ],
-)
-def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch, disturb, message):
-    disturb(monkeypatch)
-    with pytest.raises(CheckUnfinished, match=f"^{message}.* Try again when this machine is less busy$"):
+    with pytest.raises(CheckUnfinished, match=r"did not start within .* Try again when this machine is less busy$"):
         LocalExecutor(max_parallel=1)
-
-
-def test_what_is_asked_before_a_run_waits_for_no_program(competition, monkeypatch):
-    """Other programs of this user have all slots, for as long as they like."""
-    monkeypatch.setattr("trl_mle.execution.local_executor._PROVEN", {})
-    with LocalExecutor(max_parallel=1, packages=()) as executor, executor._slots.take(threading.Event()):
-        stuck = threading.Timer(60, executor._closed.set)
-        stuck.start()
-        assert "numpy" in executor.limits.packages
-        executor.check(competition)
-        assert stuck.is_alive()
-        stuck.cancel()
 
 
 @LANDLOCK
@@ -640,60 +486,9 @@ def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(competition, monk
     assert "because a stronger tier does not work: bubblewrap: bubblewrap is missing" in caplog.text
 
 
-@pytest.mark.parametrize(("option", "error"), [({"start": "hot"}, ValueError), ({"sandbox": "docker"}, SandboxError)])
-def test_an_option_that_is_not_known_is_refused(option, error):
-    with pytest.raises(error, match="|".join(option.values())):
-        LocalExecutor(**option)
-
-
-@dataclass(frozen=True)
-class Watched(Bubblewrap):
-    """A new tier, whose kernel does not limit processes."""
-
-    name = "watched"
-    limits_processes: bool = False
-
-
-def test_a_tier_is_a_class_and_its_place_in_the_list(competition, monkeypatch):
-    """What its kernel does not limit is watched."""
-    monkeypatch.setattr("trl_mle.execution.sandbox.TIERS", (Watched, Landlock))
-    monkeypatch.setattr("trl_mle.execution.cgroups.parents", list)
-    processes = "import os, time\nfor i in range(20):\n    os.fork() or time.sleep(20)\ntime.sleep(20)"
-    with LocalExecutor(2, timeout_s=20, max_processes=8, packages=()) as executor:
-        assert executor.description.startswith("programs are isolated by watched, ")
-        found = executor.run_many([(processes, competition), ("print('ends')", competition)])
-    assert [result.outcome for result in found] == [Outcome.KILLED, Outcome.OK], found
-    assert found[0].detail == "ran more than 8 processes"
-
-
-@pytest.mark.parametrize(
-    "sandbox",
-    [
-        "bubblewrap",
-        pytest.param("landlock", marks=[LANDLOCK, pytest.mark.slow]),
-        pytest.param("none", marks=pytest.mark.slow),
-    ],
-)
-def test_cold_and_warm_starts_give_the_same(competition, sandbox):
-    program = """
-import random, numpy as np, pandas as pd
-from sklearn.ensemble import RandomForestClassifier
-train, test = pd.read_csv("input/train.csv"), pd.read_csv("input/test.csv")
-model = RandomForestClassifier(5, max_features=random.choice([1, 2, 3])).fit(train.drop(columns=["id", "cultivar"]), train["cultivar"])
-sample = pd.read_csv("input/sample_submission.csv")
-sample["cultivar"] = model.predict(test.drop(columns="id"))
-sample["id"] = np.random.permutation(sample["id"])
-sample.to_csv("submission.csv", index=False)
-print(np.random.rand(), hash("x"), list({"a", "b", "c"}), __name__, __file__.split("/")[-1])
-"""
-    results = []
-    for start in ("warm", "cold"):
-        with LocalExecutor(max_parallel=1, sandbox=sandbox, start=start) as executor:
-            results += executor.run_many([(program, competition)])
-    warm, cold = results
-    assert (warm.outcome, warm.submission, warm.stdout) == (cold.outcome, cold.submission, cold.stdout)
-    assert warm.outcome is Outcome.OK, warm.stderr
-    assert warm.duration_s < cold.duration_s
+def test_a_tier_that_is_not_known_is_refused():
+    with pytest.raises(SandboxError, match="docker"):
+        LocalExecutor(sandbox="docker")
 
 
 def test_each_slot_has_its_gpu(competition):
@@ -706,7 +501,7 @@ def test_each_slot_has_its_gpu(competition):
 
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_programs_that_use_gpus_may_do_what_cuda_does_when_it_starts(competition, sandbox):
-    """This needs no GPU: a file in memory, and a thread's name as libc writes it, by /proc; the other files there stay closed."""
+    """This needs no GPU: a file in memory, and a thread's name as libc writes it, by /proc."""
     program = """
 import ctypes, os, threading
 
@@ -732,15 +527,14 @@ except OSError as error:
 
 @pytest.mark.slow  # takes names of files from the machine's memory, and slows it down for a moment
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-@pytest.mark.parametrize("start", ["warm", "cold"])
-def test_programs_keep_their_proc_when_memory_is_short(competition, start):
+def test_programs_keep_their_proc_when_memory_is_short(competition):
     program = """
 import time
 for _ in range(2):
     print(len(open("/proc/self/status").read()) > 0, flush=True)
     time.sleep(2)
 """
-    with LocalExecutor(timeout_s=20, sandbox="landlock", packages=(), start=start) as executor:
+    with LocalExecutor(timeout_s=20, sandbox="landlock", packages=()) as executor:
         future = executor.submit(program, competition)
         while not future.done():
             Path("/proc/sys/vm/drop_caches").write_text("2")
@@ -749,69 +543,30 @@ for _ in range(2):
     assert result.stdout == "True\nTrue\n", result.stderr
 
 
-def test_without_a_sandbox_closing_ends_what_runs_and_the_data_cannot_be_harmed(competition):
-    before = (competition.public_dir / "train.csv").read_bytes()
+def test_without_a_sandbox_closing_ends_what_runs(competition):
     with LocalExecutor(max_parallel=1, timeout_s=60, sandbox="none", packages=()) as executor:
-        harm = "import os; os.chmod('input/train.csv', 0o777); open('input/train.csv', 'w').write('gone')"
-        run(executor, competition, harm)
         future = executor.submit("import time; time.sleep(60)", competition)
         time.sleep(0.5)
         started = time.monotonic()
     assert time.monotonic() - started < 10
     assert future.result().outcome is Outcome.INFRASTRUCTURE
-    assert (competition.public_dir / "train.csv").read_bytes() == before
 
 
 def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, caplog):
     with LocalExecutor(max_parallel=2, timeout_s=2, sandbox="none") as executor:
         assert "all rights of this user" in caplog.text
-        daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n    os._exit(0)\n"
+        daemon = (
+            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.fork() or time.sleep(60)\n    os._exit(0)\n"
+        )
         solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
         results = executor.run_many(
             [(daemon + "time.sleep(60)", competition), (solution, competition), (daemon, competition)]
         )
         assert [result.outcome for result in results] == [Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
         assert competition.grade(results[1].submission).valid
-        [warm_parent] = executor._warm_parents.values()
+        [warm_parent] = executor._runner.warm_parents._running.values()
         time.sleep(0.2)
         assert psutil.Process(warm_parent.process.pid).children(recursive=True) == []
-
-
-@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
-def test_a_submission_in_the_wrong_place_is_named(competition, sandbox):
-    begin = """
-import os, pandas as pd
-sample = pd.read_csv("input/sample_submission.csv")
-os.mkdir("output")
-pd.read_csv("input/test.csv").to_csv("output/test.csv")
-os.mkfifo("output/pipe.csv")
-os.symlink("../input/sample_submission.csv", "output/link.csv")
-"""
-    hint = "no submission.csv was written to the working directory, but {} has its columns"
-    wrong = {
-        "sample.to_csv('output/submission.csv', index=False)": hint.format("output/submission.csv"),
-        "for name in 'ab': sample.to_csv(f'{name}.csv', index=False)": "",  # which of them?
-        "sample.drop(columns='id').to_csv('output/submission.csv', index=False)": "",
-    }
-    with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=["pandas"]) as executor:
-        results = executor.run_many([(begin + end, competition) for end in wrong])
-        [right] = executor.run_many([(begin + "\nsample.to_csv('submission.csv')", competition)])
-    for result, detail in zip(results, wrong.values(), strict=True):
-        assert (result.outcome, result.submission, result.detail) == (Outcome.OK, None, detail), result.stderr
-    assert (right.outcome, right.detail) == (Outcome.OK, "")
-    assert right.submission is not None
-
-
-def test_a_folder_that_the_program_made_unreadable_is_no_failure_of_ours(tmp_path, monkeypatch):
-    """A plain user's program can, without a sandbox: its report was lost, and it ran again."""
-
-    def unreadable(*args, **options):
-        raise PermissionError
-
-    monkeypatch.setattr("os.fwalk", unreadable)  # root may read everything
-    folder = os.open(tmp_path, os.O_RDONLY)
-    assert init.find_submission({"folders": [folder], "columns": ["id"], "submission_mb": 1}) == (None, None)
-    os.close(folder)
 
 
 @pytest.mark.parametrize("sandbox", [*TIERS, "none"])

@@ -1,9 +1,7 @@
 """Runs on a real cluster of two nodes, which are processes on this machine."""
 
 import os
-import re
 import time
-from pathlib import Path
 
 import pytest
 
@@ -11,15 +9,6 @@ from trl_mle.execution import Limits, Outcome, SandboxError
 from trl_mle.execution.executor import START_TIMEOUT_S, longest_round_s
 from trl_mle.execution.program import REQUIRED
 
-
-PRELUDE = """
-import os
-def attempt(name, action):
-    try:
-        print("LOOT", name, repr(action())[:200])
-    except Exception as error:
-        print("failed", name, type(error).__name__)
-"""
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
@@ -59,7 +48,9 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
         assert executor.description == "programs run on a Ray cluster of 2 cores"
         # three rounds of two programs that all run into their timeout, on four machines one after the other
         assert executor.longest_s(5) == 4 * (START_TIMEOUT_S + 3 * longest_round_s(30))
-        program = "import os, time\ntime.sleep(1)\nprint(os.path.exists('input/train.csv'))\nopen('submission.csv', 'w').write('x')"
+        program = (
+            "import os, time\ntime.sleep(1)\nprint(os.path.exists('input'))\nopen('submission.csv', 'w').write('x')"
+        )
         assert executor.run_many([(program, competition)])[0].outcome is Outcome.OK
         futures = [executor.submit(program, competition) for _ in range(6)]
         time.sleep(1.5)
@@ -87,7 +78,7 @@ def test_each_machine_is_checked(cluster, competition, broken_pillow):
         cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path})
         with pytest.raises(SandboxError, match="PIL: FileNotFoundError") as error:
             executor.check(competition)
-    assert str(error.value).count("SandboxError: ") == 1  # only of the second machine
+    assert str(error.value).count("PIL: ") == 1  # only of the second machine
 
 
 @pytest.mark.slow
@@ -120,31 +111,3 @@ def test_closing_ends_what_runs(cluster, competition):
         assert not any(future.done() for future in futures)
     assert [future.result(timeout=0).outcome for future in futures] == [Outcome.INFRASTRUCTURE] * 2
     assert not ray.is_initialized()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_hostile_programs_get_nothing_of_the_cluster(cluster, competition):
-    from trl_mle.execution import RayExecutor
-
-    cluster.add_node(num_cpus=1)
-    hostile = Path(__file__).with_name("hostile")
-    names = (
-        "labels_by_path",
-        "descriptors_of_others",
-        "environment_of_others",
-        "kills_by_number",
-        "how_it_is_run",
-        "tcp",
-    )
-    port = cluster.address.rpartition(":")[2]
-    values = {"private": competition.public_dir.parent / "private", "caller": os.getpid(), "port": port}
-    programs = [
-        PRELUDE + re.sub("@([a-z]+)@", lambda match: str(values[match[1]]), (hostile / f"{name}.py").read_text())
-        for name in names
-    ]
-    with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
-        for name, result in zip(names, executor.run_many([(text, competition) for text in programs]), strict=True):
-            assert result.outcome is Outcome.OK, (name, result)
-            assert "LOOT" not in result.stdout, (name, result)
-            assert "failed" in result.stdout, (name, result)

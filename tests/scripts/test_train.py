@@ -86,14 +86,6 @@ def run_script(monkeypatch):
         (["--reward_funcs", "math.pi"], "reward_funcs: math.pi is not a function"),
         (["--executor", "math.no_such"], "executor: math.no_such cannot be imported: module 'math' has no"),
         (["--executor", "pathlib.Path"], "executor: pathlib.Path is not a subclass of trl_mle.execution.Executor"),
-        (
-            ["--executor", "trl_mle.execution.Executor"],
-            "executor: trl_mle.execution.Executor lacks check, close, description, limits, longest_s, slots, submit",
-        ),
-        (
-            ["--executor", "support.scripted_executor.ScriptedExecutor"],
-            "does not take the options of this run (timeout_s, memory_mb, threads_per_program, max_parallel): got an unexpected",
-        ),
         (["--executor", "pathlib.Path", "--ray_address", "auto"], "and so does ray_address: leave one out"),
         (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs: this process may use "),
         (["--training_cores", "1", "--ray_address", "auto"], "training_cores has no effect on RayExecutor"),

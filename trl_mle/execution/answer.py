@@ -22,14 +22,13 @@ from trl_mle.showing import terminal_line
 
 
 TICK_S = 0.5  # how often a program's control group is checked
-# Pause between two reads of the output: a minimum, and a multiple of the read's CPU time. Otherwise a program that prints
-# forever, byte by byte, would keep the caller busy
+# Pause between two reads of the output: a minimum, and a multiple of the read's CPU time. Otherwise a program that
+# prints forever, byte by byte, would keep the caller busy
 PAUSE_S, PAUSE_READS = 0.005, 9
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # Messages of programs that have used up their address space
 OUT_OF_MEMORY_WORDS = ("MemoryError", "Unable to allocate", "std::bad_alloc", "Cannot allocate memory")
-# A warning in stderr may have several lines, and ends with a line of code if its file exists
-WARNING, CODE = re.compile(r"\S.*:\d+: \w*Warning\b"), re.compile(r"  \S")
+WARNING = re.compile(r"\S.*:\d+: \w*Warning\b")
 STDERR_CHARS = 1 << 16  # the end of stderr, which is searched for the reason of a failure
 
 
@@ -59,19 +58,12 @@ class Answer:
 
 
 class ReportLost(SandboxError):
-    """A program's report is missing: the process that sends it died, or was blocked for too long."""
+    """A program's report is missing: the process that sends it died, or was blocked for too long. `result` is what
+    this counts as if the program itself is to blame, and `None` if that is impossible."""
 
-
-def lost_report(evidence: str, duration_s: float) -> dict[str, Any]:
-    """The replacement for a lost report that is the program's own failure."""
-    return {
-        "reason": "lost",
-        "evidence": evidence,
-        "exit_code": None,
-        "duration_s": duration_s,
-        "cpu_s": 0.0,
-        "max_rss_mb": 0.0,
-    }
+    def __init__(self, reason: str, result: ExecutionResult | None = None):
+        super().__init__(reason)
+        self.result = result
 
 
 def receive(
@@ -124,52 +116,32 @@ def receive(
     return answer
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # most real-time signals have no name
-        return str(number)
-
-
-def _without_warnings(stderr: str) -> list[str]:
-    """The last lines of stderr that do not belong to a warning."""
-    found: list[str] = []
-    warning = None  # where the last one began
-    for line in stderr[-STDERR_CHARS:].strip().splitlines():
-        if WARNING.match(line):
-            warning = len(found)
-        elif warning is not None and CODE.match(line):
-            del found[warning:]
-            warning = None
-        else:
-            found.append(line)
-    return found
-
-
-def _reason(lines: list[str]) -> str:
-    """The line that names the last exception, whose message may go on for several; otherwise the last line."""
-    traceback = max((i for i, line in enumerate(lines) if line.startswith("Traceback ")), default=len(lines))
-    return next((line for line in lines[traceback + 1 :] if line[:1].strip()), (lines or [""])[-1])
+def _reason(stderr: str) -> str:
+    """The line that names the last exception, whose message may have more; otherwise the last one."""
+    lines = stderr.strip().splitlines()
+    traceback = max((i for i, line in enumerate(lines) if line.startswith("Traceback ")), default=None)
+    if traceback is not None:
+        return next((line for line in lines[traceback + 1 :] if line[:1].strip()), "")
+    return next((line for line in reversed(lines) if line[:1].strip() and not WARNING.match(line)), "")
 
 
 def execution_result(
-    answer: Answer,
-    stdout: str,
-    stderr: str,
-    queue_wait_s: float,
-    slot: int,
-    limits: Mapping[str, Any],
+    answer: Answer, stdout: str, stderr: str, slot: int, limits: Mapping[str, Any]
 ) -> ExecutionResult:
     """Determines the outcome of a program with these limits; nothing else does."""
     report = answer.report
+    if answer.lost:
+        duration_s = time.monotonic() - answer.started if answer.started is not None else None
+        return ExecutionResult(
+            Outcome.KILLED, terminal_line(answer.lost), duration_s, stdout=stdout, stderr=stderr, slot=slot
+        )
     if "error" in report:
-        return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], queue_wait_s=queue_wait_s, slot=slot)
+        return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], slot=slot)
     code = report["exit_code"]
-    lines = _without_warnings(stderr)
-    last_lines, reason = lines[-5:], _reason(lines)[:500]
+    stderr_end = stderr[-STDERR_CHARS:]
+    last_lines = [line for line in stderr_end.splitlines() if line.strip()][-5:]
     refused = [line[:500] for line in last_lines if any(words in line for words in OUT_OF_MEMORY_WORDS)]
     ended_by_us = {
-        "lost": (Outcome.KILLED, report.get("evidence", "")),
         "timeout": (Outcome.TIMEOUT, f"still running after {limits['timeout_s']:g} s"),
         "memory": (Outcome.OUT_OF_MEMORY, f"its processes held more than {limits['memory_mb']} MB"),
         "processes": (Outcome.KILLED, f"ran more than {limits['max_processes']} processes"),
@@ -182,15 +154,16 @@ def execution_result(
     elif report["reason"] in ended_by_us:
         outcome, detail = ended_by_us[report["reason"]]
     elif code == 0:
-        outcome, detail = Outcome.OK, report["submission_error"] or ""
+        outcome, detail = Outcome.OK, report.get("submission_error", "")
     elif code == -signal.SIGKILL and report["oom_kills"] > 0:
         outcome, detail = Outcome.OUT_OF_MEMORY, "SIGKILL, and the kernel's oom_kill counter rose"
     elif code in (-signal.SIGABRT, 1) and refused:
         outcome, detail = Outcome.OUT_OF_MEMORY, refused[-1]
     elif code < 0:
-        outcome, detail = Outcome.KILLED, f"signal {_signal_name(-code)}"
+        names = {number.value: number.name for number in signal.Signals}  # most real-time signals have none
+        outcome, detail = Outcome.KILLED, f"signal {names.get(-code, -code)}"
     else:
-        outcome, detail = Outcome.ERROR, reason or f"exit code {code}"
+        outcome, detail = Outcome.ERROR, _reason(stderr_end)[:500] or f"exit code {code}"
     return ExecutionResult(
         outcome,
         terminal_line(detail),
@@ -201,6 +174,5 @@ def execution_result(
         stdout=stdout,
         stderr=stderr,
         submission=answer.submission,
-        queue_wait_s=queue_wait_s,
         slot=slot,
     )

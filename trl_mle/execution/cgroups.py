@@ -1,4 +1,4 @@
-"""Control groups. If this user may create them, the kernel limits a program's memory, processes and share of the cores.
+"""Control groups. If this user may create them, the kernel limits memory, processes and CPU time.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html
 """
@@ -22,12 +22,8 @@ WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
 
 
 def parents() -> list[Path]:
-    """
-    Folders in which groups can be created: one under cgroup v2, one for each controller under v1, or none.
-
-    Under v2 a group with processes cannot limit parts of itself, so new groups are created next to the caller's. This
-    requires that both are within one unit of systemd; otherwise programs would escape the limits of that unit.
-    """
+    """Folders in which groups can be created: one under cgroup v2, one for each controller under v1, or none. Under v2
+    a group with processes cannot limit parts of itself, so new ones are made beside the caller's in its unit."""
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -88,11 +84,8 @@ class ControlGroup:
                 raise OSError(f"no process can join {self.folders[0]}: {done.stderr.strip()}")
 
     def open(self, closing: contextlib.ExitStack) -> list[int]:
-        """
-        Opens file descriptors for the group's next program, and resets its weight. A process joins the group by writing
-        `0` to the first ones, one for each of `folders`. If there are folders, the next one reads the group's memory. If
-        `highest_weight` is set, the last one sets the weight.
-        """
+        """Opens file descriptors for the group's next program, and resets its weight: to join the group by writing
+        `0`, one for each of `folders`; to read its memory; and to set its weight, if `highest_weight` is set."""
 
         def opened(path: Path, flags: int) -> int:
             fd = os.open(path, flags | os.O_CLOEXEC)
@@ -108,8 +101,8 @@ class ControlGroup:
         return fds
 
     def over_memory(self) -> bool:
-        """Whether the kernel has killed processes of the current program because its memory was used up. cgroup v2 kills
-        all of them at once; under v1 the others may wait forever for the dead ones."""
+        """Whether the kernel has killed processes of the current program because its memory was used up. cgroup v2
+        kills all of them at once; under v1 the others may wait forever for the dead ones."""
         return self._oom_kills() > self._earlier_oom_kills
 
     def _oom_kills(self) -> int:

@@ -22,7 +22,7 @@ def split_cores(training_cores: int) -> tuple[list[int], list[int]]:
 
 @contextlib.contextmanager
 def started_on(cores: Collection[int]) -> Iterator[None]:
-    """Processes that this thread starts meanwhile may use these cores, whichever cores the thread itself is kept to."""
+    """Processes that this thread starts meanwhile may use these cores, whichever it is kept to itself."""
     own = os.sched_getaffinity(0)  # of this thread, as below
     os.sched_setaffinity(0, cores)
     try:

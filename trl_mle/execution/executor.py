@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 from trl_mle.competitions import Competition
@@ -38,27 +37,21 @@ class ExecutionResult:
     The result of one execution.
 
     Attributes:
-        outcome (`Outcome`):
-            How it ended.
-        detail (`str`):
-            The evidence for the outcome, in one line; empty for `Outcome.OK`.
+        outcome (`Outcome`), detail (`str`):
+            How it ended, and the evidence for it in one line, which is empty for `Outcome.OK`.
         duration_s (`float` or `None`):
             Δt in seconds: wall-clock time from the program's first line to its end, on CLOCK_MONOTONIC. Excludes
             queueing, sandbox set-up and the warm parent's imports. `None` only with `Outcome.INFRASTRUCTURE`.
-        cpu_s (`float`):
-            CPU time of the program and all its children, in seconds.
-        max_rss_mb (`float`):
-            Peak resident memory of its main process, in MB.
+        cpu_s (`float`), max_rss_mb (`float`):
+            CPU time in seconds of the program and all its children, and peak memory of its main process in MB.
         exit_code (`int` or `None`):
             Exit code; the negative signal number if a signal ended it.
         stdout (`str`), stderr (`str`):
             Output, of which the middle is left out if it is long; undecodable bytes are replaced.
         submission (`bytes` or `None`):
             Contents of submission.csv.
-        queue_wait_s (`float`):
-            Seconds between `submit` and the start in a slot.
-        slot (`int`):
-            Number of the slot.
+        queue_wait_s (`float`), slot (`int`):
+            Seconds between `submit` and the start in a slot, and the number of the slot.
     """
 
     outcome: Outcome
@@ -75,16 +68,9 @@ class ExecutionResult:
 
 
 class ProgramFuture(Future[ExecutionResult]):
-    """
-    The result of a program that is queued, running or finished.
+    """The result of a program that is queued, running or finished."""
 
-    Attributes:
-        started (`float` or `None`):
-            Time when it got its slot, by `time.monotonic()`; `None` while it is queued, or if the executor does not
-            report it (see [`Executor.reports_start`]).
-    """
-
-    started: float | None = None
+    started: float | None = None  # when it got its slot, by `time.monotonic()`, if the executor reports it
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +82,7 @@ class ProgramFuture(Future[ExecutionResult]):
             self.stopping.set()
 
     def follow(self, worker: Future[ExecutionResult]) -> None:
-        """Takes a worker's result, or the exception that it failed with, which ends the run: nobody else would look."""
+        """Takes a worker's result, or its exception, which ends the run: nobody else would look."""
 
         def settle(worker: Future[ExecutionResult]) -> None:
             if self.cancelled():
@@ -114,17 +100,15 @@ class ProgramFuture(Future[ExecutionResult]):
 
 
 class Executor(ABC):
-    """
-    Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what else it can
-    do, it says in its attributes.
+    """Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what
+    else it can do, it says in its attributes.
 
-    `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`, `threads_per_program` and
-    `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or `training_cores` if the run sets them, all
-    as keyword arguments that mean what they mean to [`LocalExecutor`]. One that runs programs in threads returns futures that
-    [`~ProgramFuture.follow`] theirs: an exception in a thread would otherwise leave the run waiting.
+    `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`,
+    `threads_per_program` and `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or
+    `training_cores` if the run sets them, all as keyword arguments. One that runs programs in threads returns futures
+    that [`~ProgramFuture.follow`] theirs: an exception in a thread would otherwise leave the run waiting.
 
-    An executor pickles as its constructor's arguments, and starts again where it is unpickled: the other process has its
-    own slots, sockets and children.
+    An executor pickles as its constructor's arguments, and starts again where it is unpickled.
 
     Attributes:
         reports_start (`bool`, *optional*, defaults to `False`):
@@ -188,13 +172,11 @@ class Executor(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
 def longest_round_s(timeout_s: float) -> float:
-    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until nothing
-    else runs (the others' reports may be lost, too), as long again alone, plus a control program."""
-    return 4 * (timeout_s + GRACE_S) + GRACE_S
+    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until they are
+    lost once more, and a control program."""
+    return 2 * (timeout_s + GRACE_S) + 2 * GRACE_S

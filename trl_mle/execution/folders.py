@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 from trl_mle.execution import cgroups
 
@@ -28,34 +27,34 @@ def is_own_folder(path: Path) -> bool:
     return stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid()
 
 
-def make_run_dir() -> tuple[Path, IO[str]]:
-    """Makes the folder of an executor, which holds the lock in it while it lives, and removes folders and control groups of
-    this user's killed executors."""
-    for run_dir in filter(is_own_folder, TMP.glob("trl_mle-*")):
-        with contextlib.suppress(OSError), open(run_dir / "lock") as lock:  # missing, or still in use
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def make_run_dir() -> tuple[Path, int]:
+    """Makes the folder of an executor, and removes folders and control groups of this user's killed executors. The
+    descriptor holds the lock that says that this one lives."""
+    for run_dir in filter(is_own_folder, TMP.glob("trl_mle-run-*")):
+        with contextlib.suppress(OSError):  # still in use
+            fd = hold(run_dir, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_run_dir(run_dir)
-    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-", dir=TMP))
+            os.close(fd)
+    hidden = Path(tempfile.mkdtemp(prefix=".trl_mle-run-", dir=TMP))
     hidden.chmod(0o711)
-    lock = open(hidden / "lock", "w")  # noqa: SIM115
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return hidden.rename(hidden.with_name(hidden.name.removeprefix("."))), lock
+    fd = hold(hidden, fcntl.LOCK_EX)
+    return hidden.rename(hidden.with_name(hidden.name.removeprefix("."))), fd
 
 
-@contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Holds a lock on a folder, for which systemd's cleaning of /tmp leaves it and all in it alone, however old
-    (https://systemd.io/TEMPORARY_DIRECTORIES)."""
+def hold(folder: Path, kind: int = fcntl.LOCK_SH) -> int:
+    """Returns a descriptor that holds a lock on a folder. systemd's cleaning of /tmp leaves such a folder and all in
+    it alone, however old (https://systemd.io/TEMPORARY_DIRECTORIES)."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH)
-        yield
-    finally:
+        fcntl.flock(fd, kind)
+    except OSError:
         os.close(fd)
+        raise
+    return fd
 
 
 def remove_run_dir(run_dir: Path) -> None:
-    """Removes an executor's folder and control groups, or leaves them to the next executor if processes in them still end."""
+    """Removes an executor's folder and control groups, or leaves them to the next one if processes still end."""
     with contextlib.suppress(OSError):
         cgroups.remove_groups(run_dir)
         shutil.rmtree(run_dir, ignore_errors=True)
@@ -80,8 +79,7 @@ def program_folder(run_dir: Path, uid: int | None) -> Iterator[Path]:
 
 
 def raise_open_files() -> int:
-    """Raises and returns this process's limit of open files: the kernel counts descriptors in flight for all processes of a
-    user together."""
+    """Raises and returns this process's limit of open files: a user's descriptors in flight count together."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < limit:

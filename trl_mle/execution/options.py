@@ -3,7 +3,6 @@
 import math
 import os
 from dataclasses import dataclass, field
-from inspect import signature
 from typing import Any
 
 from trl_mle import execution
@@ -53,18 +52,15 @@ def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
         return execution.RayExecutor if args.ray_address else execution.LocalExecutor
     if args.ray_address:
         raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
-    found = import_named("executor", args.executor)
-    if not isinstance(found, type) or not issubclass(found, execution.Executor):
+    named = import_named("executor", args.executor)
+    if not isinstance(named, type) or not issubclass(named, execution.Executor):
         raise ValueError(f"executor: {args.executor} is not a subclass of trl_mle.execution.Executor")
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
-        raise ValueError(f"executor: {args.executor} lacks {', '.join(missing)}: see trl_mle.execution.Executor")
-    return found
+    return named
 
 
 def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution.Executor:
     """Builds the executor. With Ray, any GPU slot requests one of Ray's GPUs per program. Raises `ValueError` if no
-    program could run or the executor does not take what the arguments ask for, and [`SandboxError`] if programs
-    cannot be isolated."""
+    program could run, and [`SandboxError`] if programs cannot be isolated."""
     for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
         if not 0 < getattr(args, name) < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {getattr(args, name)}")
@@ -73,8 +69,8 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
     kind: Any = executor_class(args)
     if training_cores and not kind.is_local:
         raise ValueError(
-            f"training_cores has no effect on {kind.__name__}, whose programs do not share this process's cores: leave it out; "
-            "if a Ray worker runs on the training machine, start Ray there with taskset and --num-cpus"
+            f"training_cores has no effect on {kind.__name__}: leave it out; if a Ray worker runs on the training "
+            "machine, start Ray there with taskset and --num-cpus"
         )
     options: dict[str, Any] = {
         "timeout_s": args.program_timeout_s,
@@ -82,20 +78,13 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
         "threads_per_program": args.threads_per_program,
         "max_parallel": args.max_parallel_programs,
     }
-    asked = {
+    optional = {
         "sandbox": args.sandbox if args.sandbox != "auto" else None,
         "python": args.program_python and os.path.abspath(os.path.expanduser(args.program_python)),
         "gpus": args.gpu_slots,
         "training_cores": training_cores,
     }
-    options |= {name: value for name, value in asked.items() if value}
+    options |= {name: value for name, value in optional.items() if value}
     if args.ray_address:
         return kind(args.ray_address, num_gpus=bool(options.pop("gpus", ())), **options)
-    try:
-        signature(kind.__init__).bind(None, **options)
-    except TypeError as error:
-        given = ", ".join(options)
-        raise ValueError(
-            f"executor: {args.executor} does not take the options of this run ({given}): {error}"
-        ) from error
     return kind(**options)

@@ -8,7 +8,8 @@ import warnings
 from dataclasses import dataclass
 
 
-# Limits of a program that is analysed outside the sandbox. Solutions have some thousand characters, hundreds of nodes, 20 levels
+# Limits of a program that is analysed outside the sandbox. Solutions have some thousand characters, hundreds of nodes,
+# 20 levels
 MAX_LENGTH = 50_000  # characters: Python's parser takes the square of the time for some texts
 MAX_NODES = 10_000  # of the syntax tree: an instrumenter can take the square of the time
 MAX_DEPTH = 100  # of the syntax tree, so that recursive functions can follow it
@@ -30,9 +31,8 @@ class ProgramError(ValueError):
 
 
 def parse_program(source: str) -> ast.Module:
-    """
-    The syntax tree of a text from outside, as if read from a file (which may start with a byte order mark). Whoever looks into
-    a program gets its tree here: one that any function can follow, dump and compare. Do not modify it.
+    """The syntax tree of a text from outside, as if read from a file (which may start with a byte order mark).
+    Any function can follow, dump and compare it. Do not modify it.
 
     Raises:
         [`ProgramError`]: It is no Python, or too large, too deep or too odd to be analysed.
@@ -79,21 +79,17 @@ class InstrumentedProgram:
     """
     A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684).
 
-    Every print is on a line of its own: `source` without the lines `inserted_lines` equals `original`, line by line. The
-    executor runs `source`, while the file on disk and the tracebacks show `original`.
+    Every print is on a line of its own: `source` without the lines `inserted_lines` equals `original`, line by line.
+    The executor runs `source`, while the file on disk and the tracebacks show `original`.
 
     Args:
-        source (`str`):
-            The program with prints.
-        original (`str`):
-            The program as the policy wrote it.
+        source (`str`), original (`str`):
+            The program with prints, and as the policy wrote it.
         milestones (`tuple[str, ...]`):
             The milestones with a print, in the order of `trl_mle.instrumentation.MILESTONES`.
         nonce (`str`):
             Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
-            code (frames, the garbage collector, its memory) can find the nonce and print markers of steps that it
-            contains but does not reach, in a plausible order. This gains at most the partial credit of a failure,
-            which is below every valid submission.
+            code can find it, and gains at most the partial credit of a failure (see SECURITY.md).
         is_final (`bool`, *optional*, defaults to `True`):
             Whether the instrumenter would place the same prints again. `False` if its model did not answer.
     """
@@ -155,15 +151,13 @@ class Limits:
     Limits of a program: executors enforce them, and prompts state them.
 
     Args:
-        timeout_s (`float`, *optional*, defaults to `60.0`):
-            Wall-clock limit in seconds.
-        memory_mb (`int`, *optional*, defaults to `4096`):
-            Memory limit in MB.
+        timeout_s (`float`, *optional*, defaults to `60.0`), memory_mb (`int`, *optional*, defaults to `4096`):
+            Wall-clock limit in seconds, and memory limit in MB.
         threads (`int`, *optional*, defaults to `1`):
             Number of cores.
         packages (`tuple[str, ...]`, *optional*):
             Packages of `REQUIRED` and `OPTIONAL` that it can import inside the sandbox, in this order, by import name.
-            Defaults to the usual ones: numpy, pandas, scipy, scikit-learn and pillow.
+            Defaults to the required ones.
     """
 
     timeout_s: float = 60.0

@@ -8,8 +8,9 @@ import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -27,6 +28,10 @@ from trl_mle.execution.local_executor import LocalExecutor
 from trl_mle.execution.program import OPTIONAL, REQUIRED, Limits, Program
 from trl_mle.execution.sandbox import SandboxError
 from trl_mle.waits import waiting_for
+
+
+T = TypeVar("T")
+MAX_RETRIES = 3  # of a program whose machine was lost
 
 
 @functools.cache
@@ -47,13 +52,22 @@ def _packages_here(options: dict[str, Any]) -> tuple[str, ...]:
     return _local_executor(json.dumps(options | {"gpus": []})).limits.packages
 
 
+def _problem_here(options: dict[str, Any], competition: Competition) -> str:
+    """Why programs for a competition cannot run on the machine that Ray chose."""
+    try:
+        _local_executor(json.dumps(options | {"gpus": []})).check(competition)
+    except SandboxError as error:
+        return str(error)
+    return ""
+
+
 class RayExecutor(Executor):
     """
     Runs programs on the machines of a Ray cluster, as many at a time as fit.
 
     Each program runs in the sandbox of a [`LocalExecutor`] on its machine. All machines must have `trl_mle`, the
     packages that programs import, and the competitions' files under the same paths. A program whose machine is lost
-    runs again on another one; after `max_retries` times its outcome is `Outcome.INFRASTRUCTURE`. Start times of
+    runs again on another one; after three reruns its outcome is `Outcome.INFRASTRUCTURE`. Start times of
     programs are not reported.
 
     Args:
@@ -61,36 +75,17 @@ class RayExecutor(Executor):
             Address of the cluster, as in `ray.init`. Not used if the process is already connected.
         num_gpus (`int`, *optional*, defaults to `0`):
             GPUs per program. Not tried on a GPU yet.
-        max_retries (`int`, *optional*, defaults to `3`):
-            Maximum number of reruns of a program because its machine was lost.
-        timeout_s (`float`, *optional*, defaults to `60.0`):
-            Wall-clock limit of one program, in seconds.
-        threads_per_program (`int`, *optional*, defaults to `1`):
-            Cores of one program.
-        memory_mb (`int`, *optional*, defaults to `4096`):
-            Memory limit of one program in MB, which Ray reserves for it.
-        **options:
-            The other arguments of [`LocalExecutor`].
+        timeout_s (`float`), threads_per_program (`int`), memory_mb (`int`), **options:
+            The arguments of [`LocalExecutor`]. Ray reserves cores and memory for each program.
 
     Raises:
         `ConnectionError`: The cluster does not exist.
-
-    Example:
-
-    ```python
-    >>> from trl_mle.competitions import load_competition
-    >>> from trl_mle.execution.ray_executor import RayExecutor
-
-    >>> with RayExecutor(timeout_s=60) as executor:
-    ...     result = executor.submit("print('hello')", load_competition("digits")).result()
-    ```
     """
 
     def __init__(
         self,
         address: str = "auto",
         num_gpus: int = 0,
-        max_retries: int = 3,
         timeout_s: float = 60.0,
         threads_per_program: int = 1,
         memory_mb: int = 4096,
@@ -104,7 +99,6 @@ class RayExecutor(Executor):
         self.timeout_s = timeout_s
         self.memory_mb = memory_mb
         self.threads_per_program = threads_per_program
-        self.max_retries = max_retries
         self._options = options | {
             "timeout_s": timeout_s,
             "threads_per_program": threads_per_program,
@@ -113,10 +107,7 @@ class RayExecutor(Executor):
         resources = {"CPU": threads_per_program, "GPU": num_gpus, "memory": memory_mb << 20}
         self._needed = {name: amount for name, amount in resources.items() if amount}  # by one program
         self._remote = ray.remote(
-            num_cpus=threads_per_program,
-            num_gpus=num_gpus,
-            memory=memory_mb << 20,
-            max_retries=max_retries,
+            num_cpus=threads_per_program, num_gpus=num_gpus, memory=memory_mb << 20, max_retries=MAX_RETRIES
         )(_execute)
         if not self._machines():
             self.close()  # Ray would wait forever for such a machine
@@ -138,11 +129,14 @@ class RayExecutor(Executor):
 
     @functools.cached_property
     def _packages(self) -> list[tuple[str, ...]]:
-        ask = ray.remote(num_cpus=0)(_packages_here)  # without waiting for programs
+        return self._on_each_machine(_packages_here)
+
+    def _on_each_machine(self, function: Callable[..., T], *args: Any) -> list[T]:
+        """Calls a function on each machine, without waiting for programs."""
+        remote = ray.remote(num_cpus=0)(function)
         where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
-        answers = [ask.options(scheduling_strategy=node).remote(self._options) for node in where]
         with waiting_for("each machine of the Ray cluster to check its sandbox"):
-            return ray.get(answers)
+            return ray.get([remote.options(scheduling_strategy=node).remote(self._options, *args) for node in where])
 
     @property
     def slots(self) -> int:
@@ -165,18 +159,13 @@ class RayExecutor(Executor):
             ray.shutdown()
 
     def check(self, competition: Competition) -> None:
-        """Runs an empty program on each machine, which first checks its sandbox, folders and packages. Raises
-        [`SandboxError`] if a machine could not run it; the message names the machine."""
+        """Checks sandbox, folders and packages of each machine. Raises [`SandboxError`], which names the machine."""
         if os.environ.get("RANK", "0") != "0":
             return
-        machines = self._machines()
-        with waiting_for("a test program on each machine of the Ray cluster"):
-            futures = [self._submit("pass", competition, node["NodeID"]) for node in machines]
-            results = [future.result() for future in futures]
         problems = [
-            f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}): {result.detail}"
-            for node, result in zip(machines, results, strict=True)
-            if result.outcome is not Outcome.OK
+            f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']}): {problem}"
+            for node, problem in zip(self._machines(), self._on_each_machine(_problem_here, competition), strict=True)
+            if problem
         ]
         if problems:
             raise SandboxError(f"programs cannot be run on the Ray cluster: {'; '.join(problems)}")
@@ -184,9 +173,6 @@ class RayExecutor(Executor):
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """Queues a program, see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all time outside Δt, and its
         `slot` is the slot on its machine."""
-        return self._submit(program, competition)
-
-    def _submit(self, program: Program, competition: Competition, machine: str | None = None) -> ProgramFuture:
         submitted = time.monotonic()
         outer = ProgramFuture()
 
@@ -201,8 +187,7 @@ class RayExecutor(Executor):
                 waited = max(0.0, passed - (result.duration_s or 0.0))
                 self._settle(outer, dataclasses.replace(result, queue_wait_s=waited))
 
-        where = NodeAffinitySchedulingStrategy(machine, soft=False) if machine else "DEFAULT"
-        reference = self._remote.options(scheduling_strategy=where).remote(program, competition, self._options)
+        reference = self._remote.remote(program, competition, self._options)
         self._running[outer] = reference
         outer.add_done_callback(lambda done: ray.cancel(reference, force=True) if done.cancelled() else None)
         reference.future().add_done_callback(settle)
@@ -216,4 +201,4 @@ class RayExecutor(Executor):
     def longest_s(self, programs: int) -> float:
         """See [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost."""
         rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, self.slots))
-        return (1 + self.max_retries) * (START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s))
+        return (1 + MAX_RETRIES) * (START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s))

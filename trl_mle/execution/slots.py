@@ -40,21 +40,7 @@ class Slots:
     a process that dies. Processes take turns: the one that waits for a slot holds the *turnstile*, and after passing
     it gives the others time to go first.
 
-    Args:
-        max_parallel (`int`, *optional*):
-            Number of slots. Defaults to as many as cores (or GPUs) allow.
-        threads (`int`):
-            Cores per slot.
-        gpus (`Sequence[str]`, *optional*):
-            GPUs, one for each slot.
-        folder (`Path`, *optional*):
-            Folder of the lock files, the same for all processes that share the machine.
-        training_cores (`int`, *optional*, defaults to `0`):
-            Number of cores that have no slots, the first ones.
-
-    Raises:
-        `ValueError`: There is no core for a slot, or no GPU.
-    """
+    The arguments are those of [`LocalExecutor`]; `folder` has the lock files of all processes."""
 
     def __init__(
         self,
@@ -123,30 +109,9 @@ class Slots:
             _unlock(held)
 
     @contextlib.contextmanager
-    def take_all(self, closed: threading.Event, wait_s: float) -> Iterator[Slot]:
-        """Waits until all slots are free and holds them all, so that a program in the first slot, which it yields,
-        runs alone. Raises `Closed` if `closed` was set before, and `TimeoutError` if they were not free in time."""
-        deadline = time.monotonic() + wait_s
-        if not self._turn.acquire(timeout=wait_s):
-            raise TimeoutError("another program is tried alone")
-        held: list[int] = []
-        try:
-            for slot in self.slots:
-                while not (locks := self._try(slot)):
-                    if closed.wait(POLL_S):
-                        raise Closed
-                    if time.monotonic() > deadline:
-                        raise TimeoutError("other programs go on")
-                held += locks
-            yield self.slots[0]
-        finally:
-            _unlock(held)
-            self._turn.release()
-
-    @contextlib.contextmanager
     def take_number(self, number: int) -> Iterator[Slot]:
-        """Waits for a slot beside the others, with a number that no other executor on this machine uses meanwhile. It may slow
-        down programs in the others, so it is only for programs that end within a moment."""
+        """Waits for a slot beside the others, with a number that no other executor on this machine uses meanwhile. It
+        may slow down programs in the others, so it is only for programs that end within a moment."""
         with open(self.folder / f"number-{number}", "w") as lock:
             with waiting_for("another executor's check to end"):
                 fcntl.flock(lock, fcntl.LOCK_EX)

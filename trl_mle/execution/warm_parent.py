@@ -8,15 +8,19 @@ import struct
 import subprocess
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from trl_mle.execution import sandbox as _sandbox
 from trl_mle.execution.cores import started_on
 from trl_mle.execution.executor import START_TIMEOUT_S
-from trl_mle.execution.sandbox import CheckUnfinished, SandboxError
+from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, Tier
+from trl_mle.execution.sandbox.interpreter import Interpreter
+from trl_mle.execution.sandbox.program_environment import environment_variables
 from trl_mle.waits import waiting_for
+
+
+MAX_WARM_PARENTS = 16  # at a time, about 130 MB each, of large competitions; more only if all are in use
 
 
 class WarmParent:
@@ -25,12 +29,12 @@ class WarmParent:
 
     def __init__(
         self,
-        tier: _sandbox.Tier,
+        tier: Tier,
         bound: Path,
         packages: Sequence[str],
         run_dir: Path,
         fixed: dict,
-        python: _sandbox.Interpreter,
+        python: Interpreter,
         cores: Sequence[int],
     ):
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -39,7 +43,7 @@ class WarmParent:
         self.folder = Path(tempfile.mkdtemp(prefix="parent-", dir=run_dir))
         self.folder.chmod(0o711)  # the sandbox's uid must be able to reach what is below
         fixed = fixed | tier.settings(fixed["gpus"], python)
-        environment = _sandbox.environment_variables(fixed["threads"], python, tier)
+        environment = environment_variables(fixed["threads"], python, tier)
         if not tier.namespaces:  # /tmp is everybody's
             environment["HOME"] = str(self.folder)
         with theirs, tempfile.TemporaryFile("w+") as stdin, tempfile.TemporaryFile() as errors:
@@ -85,6 +89,56 @@ class WarmParent:
             self.process.kill()
             self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class WarmParents:
+    """The warm parents of an executor, by the folder that their sandbox shows."""
+
+    def __init__(self, start: Callable[[Path], WarmParent]):
+        self._start = start
+        self._running: dict[Path, WarmParent] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextlib.contextmanager
+    def use(self, bound: Path) -> Iterator[WarmParent]:
+        """The warm parent for this folder, which is not closed meanwhile to make room for another."""
+        with self._lock:
+            warm_parent = self._find(bound)
+            with warm_parent.lock:
+                warm_parent.users += 1
+        try:
+            yield warm_parent
+        finally:
+            with warm_parent.lock:  # not the other one, which is held while a warm parent starts
+                warm_parent.users -= 1
+
+    def _find(self, bound: Path) -> WarmParent:
+        if self._closed:
+            raise SandboxError("the executor is closed")
+        warm_parent = self._running.pop(bound, None)
+        if warm_parent is not None and warm_parent.process.poll() is not None:  # killed from outside
+            warm_parent.close()
+            warm_parent = None
+        if warm_parent is None:
+            self._make_room()
+            warm_parent = self._start(bound)
+        self._running[bound] = warm_parent  # the last: the one that was used last
+        return warm_parent
+
+    def _make_room(self) -> None:
+        """Closes idle warm parents, the least recently used first, until there is room for another."""
+        for bound, warm_parent in list(self._running.items()):
+            if len(self._running) >= MAX_WARM_PARENTS and not warm_parent.users:
+                del self._running[bound]
+                warm_parent.close()
+
+    def close(self) -> None:
+        """Ends all of them, with their programs; none starts any more."""
+        with self._lock:
+            self._closed = True
+            for warm_parent in self._running.values():
+                warm_parent.close()
 
 
 def send_job(job_socket: socket.socket, job: dict[str, Any], fds: list[int]) -> None:

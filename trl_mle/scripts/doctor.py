@@ -4,7 +4,8 @@ from rich.table import Table
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor, Outcome, SandboxError
-from trl_mle.execution.sandbox import IMPORTS, TIERS, CheckUnfinished
+from trl_mle.execution.sandbox import TIERS, CheckUnfinished
+from trl_mle.execution.sandbox.program_environment import IMPORTS
 from trl_mle.showing import PlainConsole
 from trl_mle.waits import waiting_for
 

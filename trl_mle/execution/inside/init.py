@@ -1,37 +1,21 @@
 """The init of one program: makes its namespaces' mounts, monitors, times and ends it, and reports."""
 
-import array
 import contextlib
-import errno
 import json
-import math
 import os
-import random
 import resource
 import select
 import signal
 import socket
-import stat
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import kernel
-from .run_program import become_program, execute_interpreter, own_grants
+from .run_program import become_program, own_grants
 from .submission import read_submission
-
-
-TICK_S = 0.1  # time between two checks of a program's memory
-LOOKS_AT_MAPS = 10  # every tenth check also reads the mappings and locks, which are long
-LOOKS_OVER = 3  # a group is over its memory after three in a row: the kernel's counters may lag behind its files
-# The kernel's memory for a mapping and for a file that an epoll waits for, at most
-MAPPING_BYTES, EVENT_BYTES = 256, 256
-SAMPLED = 8  # lists of mappings or events that a check reads: all of them may take too long
-# The search for a submission in the wrong place: its depth, the number of files, and the length of their first line
-TABLES_DEPTH, TABLES_LOOKED_AT, HEADER_BYTES = 3, 1000, 1 << 16
-PF_EXITING = 0x4  # <linux/sched.h>
+from .usage import children, too_many_tasks, too_much_held, watch
 
 
 def make_mounts(job: dict[str, Any]) -> None:
@@ -49,8 +33,8 @@ def make_mounts(job: dict[str, Any]) -> None:
     for name in ("work", "tmp", "shm"):
         os.mkdir(f"{scratch}/{name}", 0o700)
     binds = [(job["input"], f"{scratch}/work/input")]
-    # A Python environment below /tmp stays visible
-    binds += [(folder, scratch + folder) for folder in job["python_folders"] if folder.startswith("/tmp/")]  # noqa: S108
+    in_tmp = [folder for folder in job["python_folders"] if folder.startswith("/tmp/")]  # noqa: S108
+    binds += [(folder, scratch + folder) for folder in in_tmp]  # an environment below /tmp stays visible
     for source, target in binds:  # they are and stay read-only
         os.makedirs(target if os.path.isdir(source) else os.path.dirname(target), exist_ok=True)
         if not os.path.isdir(source):  # a zip file on sys.path
@@ -78,34 +62,13 @@ def goes_first(has_namespaces: bool, gpus: bool) -> None:
         kernel.mount("none", "/proc", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
 
 
-def children(pid: int) -> Iterator[int]:
-    """All descendants of a process in /proc, each before its own children, so that one killed at once forks no more."""
-    parents = [pid]
-    while parents:
-        parent = parents.pop()
-        with contextlib.suppress(OSError):
-            for task in os.listdir(f"/proc/{parent}/task"):
-                with open(f"/proc/{parent}/task/{task}/children") as file:
-                    own = [int(child) for child in file.read().split()]
-                yield from own
-                parents += own
-
-
-def processes(job: dict[str, Any]) -> list[int]:
-    """All processes of the program."""
-    own = os.getpid()
-    if not job["namespaces"]:
-        return list(children(own))
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
-
-
 def signal_all(job: dict[str, Any]) -> None:
     """Kills every process of the program."""
     for fd in job.pop("weight", ()):  # dying takes CPU time, too, and others wait for it
         with contextlib.suppress(OSError):
             os.write(fd, job["highest_weight"].encode())
     # -1 is everything that this process' signals reach, except itself, in one step.
-    for pid in [-1] if job["confines_signals"] else children(os.getpid()):
+    for pid in [-1] if job["isolates"] else children(os.getpid()):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
@@ -122,284 +85,9 @@ def kill_all(job: dict[str, Any]) -> None:
         time.sleep(0.001)
 
 
-def resident_bytes(pid: int) -> int:
-    """Resident memory, swapped-out memory and page tables of a process. If its first thread has ended, others know them."""
-    with contextlib.suppress(OSError):
-        for task in (pid, *map(int, os.listdir(f"/proc/{pid}/task"))):
-            if size := listed_bytes(f"/proc/{pid}/task/{task}/status", ("VmRSS:", "VmSwap:", "VmPTE:")):
-                return size
-    return 0
-
-
-def listed_bytes(path: str, names: tuple[str, ...]) -> int:
-    """The sum of these lines of a file in /proc, in bytes; the file is in KB."""
-    with open(path, "rb") as file:
-        return sum(int(line.split()[1]) for line in file if line.startswith(tuple(map(str.encode, names)))) << 10
-
-
-def proportional_bytes(pid: int) -> int:
-    """Memory of a process, with its share of shared pages."""
-    try:
-        shared = listed_bytes(f"/proc/{pid}/smaps_rollup", ("Pss:", "SwapPss:"))
-        return shared + listed_bytes(f"/proc/{pid}/status", ("VmPTE:",))
-    except OSError:  # undumpable, or its first thread has ended: shared pages count in full
-        return resident_bytes(pid)
-
-
-def memory_bytes(pids: list[int], limit: int) -> int:
-    """Memory of these processes. Only if the cheap sum, which counts shared pages several times, exceeds the limit, the
-    exact one is read."""
-    total = sum(map(resident_bytes, pids))
-    if len(pids) > 1 and total > limit:
-        total = sum(map(proportional_bytes, pids))
-    return total
-
-
-def entries(folder: int) -> Iterator[os.stat_result]:
-    """Everything below an open folder. Follows no link, even if entries are replaced meanwhile."""
-    with os.scandir(folder) as found:
-        for entry in found:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # it was removed or replaced
-                info = entry.stat(follow_symlinks=False)
-                yield info
-                if stat.S_ISDIR(info.st_mode):
-                    below = os.open(entry.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-                    try:
-                        yield from entries(below)
-                    finally:
-                        os.close(below)
-
-
-def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]) -> float:
-    """Bytes of the files below open folders and of deleted files that these processes hold open; each entry counts as
-    one page at least. Stops counting at the limit. Infinite if a folder or a process cannot be read, if folders are
-    nested too deeply, or if a deleted file is mapped (`mapped` holds inodes) but not open, because its size is
-    unknown."""
-    total = 0
-    try:
-        for folder in folders:
-            for info in entries(folder):
-                total += max(info.st_blocks * 512, resource.getpagesize())
-                if total > limit:  # the program may create files faster than this counts
-                    return total
-    except RecursionError:
-        return math.inf
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EMFILE):
-            return math.inf
-        raise
-    unnamed: dict[tuple[int, int], int] = {}
-    for path in descriptors(pids):
-        try:
-            info = os.stat(path)
-            if stat.S_ISREG(info.st_mode) and info.st_nlink == 0:
-                unnamed[info.st_dev, info.st_ino] = info.st_blocks * 512
-        except PermissionError:
-            if is_hidden(path):
-                return math.inf
-        except OSError:  # it was closed meanwhile
-            pass
-    if mapped - {inode for _, inode in unnamed}:
-        return math.inf
-    return total + sum(unnamed.values())
-
-
-def descriptors(pids: list[int]) -> Iterator[str]:
-    """Paths of the descriptors of these processes, by thread, because a thread may have its own. A thread that cannot
-    be read yields its first one."""
-    for pid in pids:
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
-            for task in os.listdir(f"/proc/{pid}/task"):
-                folder = f"/proc/{pid}/task/{task}"
-                try:
-                    names = os.listdir(f"{folder}/fd")
-                except PermissionError:
-                    names = ["0"]
-                yield from [f"{folder}/fd/{name}" for name in names]
-
-
-def is_hidden(path: str) -> bool:
-    """Whether the thread of a descriptor has made itself undumpable, so that it cannot be read. An ending thread looks the
-    same, and does not count."""
-    with contextlib.suppress(OSError):
-        with open(f"{path.rpartition('/fd/')[0]}/stat", errors="surrogateescape") as file:
-            state, *fields = file.read().rpartition(") ")[2].split()
-        return state not in "ZX" and not int(fields[5]) & PF_EXITING
-    return False
-
-
-def held_bytes(job: dict[str, Any], pids: list[int]) -> float:
-    """Upper bound of the kernel's memory that no process shows: full sockets, events of epolls, and mappings; the last
-    two are estimates. Infinite if a process cannot be read."""
-    limit = job["memory_mb"] << 20
-    sockets: set[str] = set()
-    epolls: list[str] = []
-    total = MAPPING_BYTES * lines([f"/proc/{pid}/maps" for pid in pids], b"")
-    if job["namespaces"]:  # also shows sockets that are not accepted yet or in flight
-        with open("/proc/net/unix", errors="surrogateescape") as file:
-            total += job["socket_bytes"] * (sum(1 for _ in file) - 1)
-    for path in descriptors(pids):
-        try:
-            target = os.readlink(path)
-        except PermissionError:
-            if is_hidden(path):
-                return math.inf
-            continue
-        except OSError:  # it was closed meanwhile
-            continue
-        if target == "anon_inode:[eventpoll]":
-            epolls.append(path.replace("/fd/", "/fdinfo/"))
-        elif target.startswith("socket:") and not job["namespaces"] and target not in sockets:
-            sockets.add(target)
-            total += job["socket_bytes"]
-        if total > limit:
-            return total
-    return total + EVENT_BYTES * lines(epolls, b"tfd:")
-
-
-def lines(paths: list[str], begin: bytes) -> int:
-    """Estimated number of lines in these files that begin like this, from an unpredictable sample of the files."""
-    sample = random.SystemRandom().sample(paths, min(SAMPLED, len(paths)))
-    found = 0
-    for path in sample:
-        with contextlib.suppress(OSError), open(path, "rb") as file:  # its process ended meanwhile
-            found += sum(line.startswith(begin) for line in file)
-    return found * len(paths) // max(1, len(sample))
-
-
-def locks(pids: list[int], limit: int) -> int:
-    """Number of locks on parts of files that these processes hold. Stops counting at the limit."""
-    own, found = set(map(str, pids)), 0
-    with open("/proc/locks") as file:
-        for line in file:
-            # Number, kind, ADVISORY, READ or WRITE, process; a waiting one has an arrow before the kind
-            fields = line.split()
-            found += "POSIX" in fields[1:3] and not own.isdisjoint(fields[4:6])
-            if found > limit:
-                break
-    return found
-
-
-def group_bytes(job: dict[str, Any]) -> int:
-    """Memory of the program's control group, without its files and what the kernel could reclaim."""
-    lines = os.pread(job["memory_stat"], 1 << 16, 0).decode().splitlines()
-    counters = {name: int(value) for name, value in map(str.split, lines)}
-    anonymous = counters["anon"] if "anon" in counters else counters["rss"]  # cgroup v2, v1
-    files = os.statvfs(job["folders"][0])
-    used = (files.f_blocks - files.f_bfree) * files.f_frsize if job["namespaces"] else job["disk_mb"] << 20
-    return anonymous + max(0, counters["shmem"] - used)
-
-
-def deleted_mappings(folders: list[str], pids: list[int]) -> set[int]:
-    """Inodes of deleted files of these folders that are still mapped."""
-    found = set()
-    for pid in pids:
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", errors="surrogateescape") as file:
-            for line in file:
-                if line.endswith(" (deleted)\n") and any(f" {folder}/" in line for folder in folders):
-                    found.add(int(line.split()[4]))
-    return found
-
-
-def threads(pids: list[int]) -> int:
-    """Number of threads of these processes."""
-    total = 0
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            total += len(os.listdir(f"/proc/{pid}/task"))
-    return total
-
-
-def too_many_tasks(job: dict[str, Any], look: int) -> str | None:
-    """The limit of memory or processes that the program exceeds, where the kernel does not enforce it."""
-    pids, limit = processes(job), job["memory_mb"] << 20
-    if memory_bytes(pids, limit - job["held"]) > limit - job["held"]:
-        return "memory"
-    if not job["limits_processes"] and threads(pids) > job["max_processes"]:
-        return "processes"
-    return None
-
-
-def too_much_held(job: dict[str, Any], look: int) -> str | None:
-    """The limit that the program exceeds with its files, locks, or memory that no process shows."""
-    pids, looks_at_maps = processes(job), look % LOOKS_AT_MAPS == 0
-    if looks_at_maps and locks(pids, job["max_locks"]) > job["max_locks"]:
-        return "locks"
-    if not job["limits_disk"] and exceeds_disk(job, pids, looks_at_maps):
-        return "disk"
-    if job["memory_stat"] is None:
-        job["held"] = held_bytes(job, pids)
-        return "memory" if job["held"] > job["memory_mb"] << 20 else None
-    if looks_at_maps:
-        job["looks_over"] = job["looks_over"] + 1 if group_bytes(job) > job["memory_mb"] << 20 else 0
-    return "memory" if job["looks_over"] >= LOOKS_OVER else None
-
-
-def exceeds_disk(job: dict[str, Any], pids: list[int], looks_at_maps: bool) -> bool:
-    """Whether the files of the program are too large, where the kernel does not limit them."""
-    limit = job["disk_mb"] << 20
-    # Their paths as the kernel writes them: /tmp may be a link
-    paths = [os.readlink(f"/proc/self/fd/{folder}") for folder in job["folders"]]
-    mapped = deleted_mappings(paths, pids) if looks_at_maps else set()
-    if disk_bytes(job["folders"], pids, limit, mapped) <= limit:
-        return False
-    if not mapped:
-        return True
-    mapped &= deleted_mappings(paths, pids)  # unless it was unmapped and closed between the two checks
-    return disk_bytes(job["folders"], pids, limit, mapped) > limit
-
-
-def watch(job: dict[str, Any], exceeded: Callable[[dict[str, Any], int], str | None], found: int) -> None:
-    """Checks the program until it exceeds a limit, and writes which one, or an error. Runs in its own thread, because
-    reading a process's memory waits while that process forks, and a fork bomb's processes do nothing else."""
-    try:
-        look, reason = 0, None
-        while reason is None:
-            time.sleep(TICK_S)
-            look += 1
-            reason = exceeded(job, look)
-    except BaseException as error:  # no program runs unwatched
-        reason = f"!{type(error).__name__}: {error}"
-    os.write(found, f"{reason}\n".encode())
-
-
 def oom_kills() -> int:
     with open("/proc/vmstat") as file:
         return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
-
-
-def find_submission(job: dict[str, Any]) -> tuple[bytes | None, str | None]:
-    """The bytes of submission.csv, or why there are none."""
-    try:
-        return read_submission("submission.csv", job["submission_mb"], job["folders"][0]), None
-    except ValueError as error:
-        return None, str(error)
-    except FileNotFoundError:
-        places = []
-        with contextlib.suppress(OSError):  # the program may have made a folder that cannot be read
-            places = list(tables(job["folders"][0], job["columns"]))
-        if len(places) != 1:
-            return None, None
-        return None, f"no submission.csv was written to the working directory, but {places[0]} has its columns"
-
-
-def tables(workdir: int, columns: list[str]) -> Iterator[str]:
-    """CSV files with these columns below the working folder, except in `input`. Follows no link, and stops after
-    `TABLES_LOOKED_AT` entries, so that the report is not delayed."""
-    left = TABLES_LOOKED_AT
-    for path, folders, names, folder in os.fwalk(".", dir_fd=workdir):
-        left -= 1 + len(names)
-        if left < 0:
-            return
-        folders[:] = [name for name in folders if path.count("/") < TABLES_DEPTH and (path, name) != (".", "input")]
-        for name in names:
-            if name.endswith(".csv"):
-                with contextlib.suppress(OSError):
-                    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-                    with open(fd, "rb") as file:
-                        header = file.readline(HEADER_BYTES).decode("utf-8-sig", errors="replace")
-                    if set(columns) <= {column.strip(' "\r\n') for column in header.split(",")}:
-                        yield os.path.normpath(f"{path}/{name}")
 
 
 def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.socket) -> dict[str, Any]:
@@ -411,9 +99,8 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     os.close(started)
     if not begin.startswith(b"@"):
         kill_all(job)
-        return {
-            "error": begin.removeprefix(b"!").decode(errors="replace") or "the program's process died at its start"
-        }
+        error = begin.removeprefix(b"!").decode(errors="replace")
+        return {"error": error or "the program's process died at its start"}
     t0 = struct.unpack("=cd", begin)[1]
     job_socket.sendall(struct.pack("=I", 0))
     seen, found = os.pipe()
@@ -455,18 +142,12 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
 
 
 def receive_job(job_socket: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    header, ancillary, _, _ = job_socket.recvmsg(4, socket.CMSG_SPACE(64))
-    fds = array.array("i")
-    for _, _, data in ancillary:
-        fds.frombytes(data)
+    header, fds, _, _ = socket.recv_fds(job_socket, 4, 16)
     length = struct.unpack("=I", header)[0]
-    payload = bytearray()
-    while len(payload) < length:
-        chunk = job_socket.recv(min(1 << 20, length - len(payload)))
-        if not chunk:
-            os._exit(1)
-        payload += chunk
-    return json.loads(payload.decode("utf-8", errors="surrogatepass")), list(fds)
+    payload = job_socket.recv(length, socket.MSG_WAITALL)
+    if len(payload) < length:
+        os._exit(1)  # the caller is gone
+    return json.loads(payload.decode("utf-8", errors="surrogatepass")), fds
 
 
 def send_report(job_socket: socket.socket, report: dict[str, Any], submission: bytes | None = None) -> None:
@@ -513,7 +194,7 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             if job["uid"] is not None:
                 os.setresuid(job["uid"], job["uid"], job["uid"])
             goes_first(job["namespaces"], job["gpus"])
-            (become_program if job["start"] == "warm" else execute_interpreter)(job, fds, started_write)
+            become_program(job, fds, started_write)
         os.close(started_write)
         # A rule of Landlock ends with the kernel's entry for a file, which, unless open, may go when memory is short
         with contextlib.suppress(OSError):  # the program has ended
@@ -526,7 +207,12 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             os.close(fd)
         report = supervise(pid, started, job, job_socket)
         if "error" not in report:
-            submission, report["submission_error"] = find_submission(job)
+            try:
+                submission = read_submission("submission.csv", job["submission_mb"], job["folders"][0])
+            except FileNotFoundError:
+                pass
+            except ValueError as error:
+                report["submission_error"] = str(error)
     except BaseException as error:  # no program runs without this process
         if pid:  # earlier, this process's signals may reach everything
             kill_all(fixed)

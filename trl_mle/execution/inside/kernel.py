@@ -156,10 +156,16 @@ def landlock_abi() -> int:
 def scope_signals() -> None:
     """Lets this process and its descendants signal only each other (also with `kill(-1)`). Needs Landlock ABI 6, and
     no_new_privs or CAP_SYS_ADMIN."""
-    # A ruleset without FS_REFER forbids moving files to another folder
-    attributes = struct.pack("=QQQ", FS_REFER, 0, SCOPE_SIGNAL)
+    _enforce(FS_REFER, 0, SCOPE_SIGNAL, [("/", FS_REFER)])  # without FS_REFER, no file could move to another folder
+
+
+def _enforce(handled: int, net: int, scopes: int, rules: Iterable[tuple[str, int]]) -> None:
+    """Restricts this process and its descendants, except for these rights at paths that exist."""
+    attributes = struct.pack("=QQQ", handled, net, scopes)
     ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
-    _allow(ruleset, "/", FS_REFER)
+    for path, rights in rules:
+        with contextlib.suppress(FileNotFoundError):
+            _allow(ruleset, path, rights)
     call("syscall", LANDLOCK_RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
 
@@ -183,10 +189,5 @@ def restrict(grants: Iterable[tuple[str, str]], abi: int) -> None:
     to another folder. Needs no_new_privs. https://docs.kernel.org/userspace-api/landlock.html"""
     handled = FS_ALL & (1 << FS_RIGHTS.get(abi, 16)) - 1
     # Earlier kernels accept fields of later ABIs that are zero
-    attributes = struct.pack("=QQQ", handled, NET_ALL if abi >= 4 else 0, SCOPE_ALL if abi >= 6 else 0)
-    ruleset = call("syscall", LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
-    for path, kind in grants:
-        with contextlib.suppress(FileNotFoundError):
-            _allow(ruleset, path, handled & GRANTS[kind])
-    call("syscall", LANDLOCK_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
+    net, scopes = NET_ALL if abi >= 4 else 0, SCOPE_ALL if abi >= 6 else 0
+    _enforce(handled, net, scopes, ((path, handled & GRANTS[kind]) for path, kind in grants))

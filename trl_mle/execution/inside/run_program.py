@@ -4,13 +4,10 @@ import ast
 import atexit
 import builtins
 import contextlib
-import functools
 import gc
-import importlib.abc
-import importlib.machinery
 import io
-import json
 import os
+import random
 import resource
 import signal
 import struct
@@ -18,7 +15,6 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable
 from typing import Any
 
 from . import kernel
@@ -26,7 +22,7 @@ from . import kernel
 
 # The supervisor has three times a program's weight. A higher niceness would starve programs beside others' processes.
 NICENESS = 5
-# Pending signals and timers. Without a namespace or a uid of its own, a program shares this limit with the user's other processes.
+# Pending signals and timers. Without a namespace or a uid of its own, a program shares this limit.
 QUEUED_SIGNALS = 1024
 
 
@@ -42,7 +38,7 @@ def set_limits(job: dict[str, Any]) -> None:
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_SIGPENDING, QUEUED_SIGNALS),
     ]
-    if job["limits_processes"] or job["uid"] is not None:  # otherwise all processes of the user count
+    if job["namespaces"] or job["uid"] is not None:  # otherwise all processes of the user count
         limits.append((resource.RLIMIT_NPROC, job["max_processes"]))
     for kind, value in limits:
         hard = resource.getrlimit(kind)[1]
@@ -51,68 +47,11 @@ def set_limits(job: dict[str, Any]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-# Packages with a global generator: how to seed it, and how to read and write its state
-GENERATORS: dict[str, tuple[Callable, Callable, Callable]] = {
-    "random": (
-        lambda module, seed: module.seed(seed),
-        lambda module: module.getstate(),
-        lambda module, state: module.setstate(state),
-    ),
-    "numpy": (
-        lambda module, seed: module.random.seed(seed),
-        lambda module: module.random.get_state(),
-        lambda module, state: module.random.set_state(state),
-    ),
-    "torch": (
-        lambda module, seed: module.manual_seed(seed),
-        lambda module: module.get_rng_state(),
-        lambda module, state: module.set_rng_state(state),
-    ),
-}
-
-
-class SeededImports(importlib.abc.MetaPathFinder):
-    """Seeds the generators of packages that the program imports, and restores the others after an import that draws
-    from them, so that random numbers do not depend on which packages are already imported. Skips the program's own
-    modules."""
-
-    def __init__(self, seed: int, workdir: str):
-        self.seed = seed
-        self.workdir = workdir
-        self.importing = False
-
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if self.importing:  # only the outermost import matters
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is None or spec.loader is None or str(spec.origin).startswith(self.workdir):
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_quietly(module: Any) -> None:
-            self.importing = True  # the module may import others
-            try:
-                loaded = [name for name in GENERATORS if name in sys.modules and name != module.__name__]
-                states = {name: GENERATORS[name][1](sys.modules[name]) for name in loaded}
-                execute(module)
-                for name, (seed, _, write) in GENERATORS.items():
-                    if name in states:
-                        write(sys.modules[name], states[name])
-                    elif name in sys.modules:
-                        seed(sys.modules[name], self.seed)
-            finally:
-                self.importing = False
-
-        spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
-        return spec
-
-
-def seed_everything(seed: int, workdir: str) -> None:
+def seed_everything(seed: int) -> None:
     """Gives each program generator states that depend on its source alone: forked children share their parent's."""
-    for name, (start, _, _) in GENERATORS.items():
-        if name in sys.modules:
-            start(sys.modules[name], seed)
-    sys.meta_path.insert(0, SeededImports(seed, workdir))
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
 
 
 def shield(tree: Any, inserted_lines: list[int]) -> None:
@@ -165,7 +104,8 @@ def run_program(job: dict[str, Any], path: str) -> int:
         if error.__traceback__ is not None:  # the first frame is this function's
             error = error.with_traceback(error.__traceback__.tb_next)
         code = report(error)
-    # As at the end of any Python process, failures are ignored. Streams are looked up last: handlers of the program's may change them
+    # As at the end of any Python process, failures are ignored. Streams are looked up last: handlers of the program's
+    # may change them
     with contextlib.suppress(BaseException):
         threading._shutdown()  # type: ignore[attr-defined]
     with contextlib.suppress(BaseException):
@@ -195,11 +135,9 @@ def report(error: BaseException) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
     except SystemExit as exit_:
         return exit_code(exit_)
-    except BaseException as in_hook:
+    except BaseException:  # its hook failed
         with contextlib.suppress(BaseException):  # the program may have closed the stream
-            for prefix, each in ("Error in sys.excepthook:", in_hook), ("\nOriginal exception was:", error):
-                print(prefix, file=sys.stderr)
-                sys.__excepthook__(type(each), each, each.__traceback__)
+            sys.__excepthook__(type(error), error, error.__traceback__)
     return 1
 
 
@@ -220,19 +158,6 @@ def own_grants(pid: int, gpus: bool) -> list[tuple[str, str]]:
         names = [entry.name for entry in entries if not entry.is_symlink() and entry.name not in ("net", "task")]
     task = [(f"{folder}/task", "update")] if gpus else []
     return [(folder, "list"), *task, *((f"{folder}/{name}", "read") for name in names)]
-
-
-def execute_interpreter(job: dict[str, Any], fds: list[int], started: int) -> None:
-    """The cold start: a new interpreter goes on with [`become_program`]. Never returns."""
-    source = os.memfd_create("job")
-    with open(source, "wb", closefd=False) as file:
-        file.write(json.dumps(job).encode())
-    os.lseek(source, 0, os.SEEK_SET)
-    for fd in (source, started, *fds):
-        os.set_inheritable(fd, True)
-    numbers = json.dumps([source, started, *fds])
-    main = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
-    os.execv(sys.executable, [sys.executable, "-P", main, "--program", numbers])  # noqa: S606
 
 
 def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
@@ -258,15 +183,12 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
         if job["cpus"]:
             os.sched_setaffinity(0, job["cpus"])
         os.environ.update(job["environment"])
-        open_as_stream = functools.partial(open, encoding="utf-8", errors="backslashreplace", closefd=False)
-        for name, stream in (
-            ("stdin", open_as_stream(0)),
-            ("stdout", open_as_stream(1, "w")),
-            ("stderr", open_as_stream(2, "w", buffering=1)),
-        ):
+        for fd, name in enumerate(("stdin", "stdout", "stderr")):
+            mode, buffering = "w" if fd else "r", 1 if name == "stderr" else -1
+            stream = open(fd, mode, buffering, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
-        seed_everything(job["seed"], job["workdir"])
+        seed_everything(job["seed"])
         set_limits(job)
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if job["namespaces"]:

@@ -1,14 +1,13 @@
-"""Reads a submission that an untrusted program left. Exported Harbor tasks have a copy of this file: it imports nothing of ours."""
+"""Reads a submission that an untrusted program left. Exported Harbor tasks have a copy of this file: it imports
+nothing of ours."""
 
 import os
 import stat
 
 
 def read_submission(path: str | os.PathLike[str], limit_mb: int, folder: int | None = None) -> bytes:
-    """
-    The bytes of a file below an open folder. Follows no link, waits for no pipe, and reads a regular file with one link.
-    Raises `FileNotFoundError` if there is nothing, `ValueError` if there is something else.
-    """
+    """The bytes of a file below an open folder. Follows no link, waits for no pipe, and reads a regular file with one
+    link. Raises `FileNotFoundError` if there is nothing, `ValueError` if there is something else."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError:

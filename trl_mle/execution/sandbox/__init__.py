@@ -8,38 +8,11 @@ import logging
 
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.error import CheckUnfinished, SandboxError
-from trl_mle.execution.sandbox.inputs import Input, Inputs
-from trl_mle.execution.sandbox.interpreter import Interpreter, find_interpreter
 from trl_mle.execution.sandbox.landlock import Landlock
-from trl_mle.execution.sandbox.probe import make_probe
-from trl_mle.execution.sandbox.program_environment import (
-    IMPORTS,
-    PACKAGES,
-    environment_variables,
-    home_environment,
-)
-from trl_mle.execution.sandbox.seccomp import seccomp_filter
 from trl_mle.execution.sandbox.tier import NoIsolation, Tier
 
 
-__all__ = [
-    "IMPORTS",
-    "PACKAGES",
-    "REMEDY",
-    "TIERS",
-    "CheckUnfinished",
-    "Input",
-    "Inputs",
-    "Interpreter",
-    "SandboxError",
-    "Tier",
-    "candidate_tiers",
-    "environment_variables",
-    "find_interpreter",
-    "home_environment",
-    "make_probe",
-    "seccomp_filter",
-]
+__all__ = ["REMEDY", "TIERS", "CheckUnfinished", "SandboxError", "Tier", "candidate_tiers"]
 
 logger = logging.getLogger(__name__)
 
@@ -57,13 +30,9 @@ def candidate_tiers(sandbox: str) -> list[Tier]:
     kinds: tuple[type[Tier], ...] = (*TIERS, NoIsolation)
     named = {tier.name: tier for tier in kinds}
     if sandbox not in named:
-        *tiers, last = map(repr, ("auto", *named))
-        raise SandboxError(
-            f"sandbox={sandbox!r} is not known: use {', '.join(tiers)}, or {last} to run programs without isolation"
-        )
-    tier = named[sandbox]()
-    if not tier.isolates:
+        raise SandboxError(f"sandbox={sandbox!r} is not known: use one of {', '.join(map(repr, ('auto', *named)))}")
+    if named[sandbox] is NoIsolation:
         logger.warning(
             "sandbox='none': the model's programs run with all rights of this user, network and files included"
         )
-    return [tier]
+    return [named[sandbox]()]

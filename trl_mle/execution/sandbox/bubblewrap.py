@@ -24,6 +24,12 @@ from trl_mle.execution.sandbox.tier import INPUT, SCRATCH, WORKDIR, Tier
 SANDBOX_UID = 65533
 
 LIBRARY = "/sandbox/lib/inside"
+# Binds each source to a numbered place in a folder, and goes on
+STAGE = (
+    'stage=$1; shift; mount -t tmpfs -o mode=755,size=1m tmpfs "$stage"; i=0; '
+    'while [ "$1" != -- ]; do if [ -d "$1" ]; then mkdir "$stage/$i"; else : > "$stage/$i"; fi; '
+    'mount --bind "$1" "$stage/$i"; i=$((i+1)); shift; done; shift; exec "$@"'
+)
 
 
 @dataclass(frozen=True)
@@ -32,14 +38,11 @@ class Bubblewrap(Tier):
 
     name = "bubblewrap"
     remedy = (
-        "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers often "
-        "forbid (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined --cap-add SYS_ADMIN) and "
-        "Ubuntu 24.04 restricts (sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
+        "Install bubblewrap (`apt-get install bubblewrap`) and allow it user namespaces and mounts, which containers "
+        "often forbid (Docker: --security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+        "--cap-add SYS_ADMIN) and Ubuntu 24.04 restricts (sysctl kernel.apparmor_restrict_unprivileged_userns=0)"
     )
     namespaces: bool = True
-    limits_disk: bool = True
-    limits_processes: bool = True
-    confines_signals: bool = True
 
     def check_available(self) -> None:
         if shutil.which("bwrap") is None:
@@ -53,34 +56,27 @@ class Bubblewrap(Tier):
         """See [`Tier.command`]. As root, the folders for programs are bound below `folder`, in a private mount
         namespace: the sandbox's uid may not have access to their real paths (for example, a Python environment in
         root's home)."""
-        folders = python.folders
-        sources = [*folders, str(bound), os.path.dirname(inside.__file__)]
-        targets = [*folders, INPUT, LIBRARY]
-        as_root = os.geteuid() == 0
+        sources = [*python.folders, str(bound), os.path.dirname(inside.__file__)]
+        targets = [*python.folders, INPUT, LIBRARY]
         prefix: list[str] = []
-        if as_root:
+        if os.geteuid() == 0:
             stage = str(folder / "stage")
             os.mkdir(stage)
-            script = (
-                'stage=$1; shift; mount -t tmpfs -o mode=755,size=1m tmpfs "$stage"; i=0; '
-                'while [ "$1" != -- ]; do if [ -d "$1" ]; then mkdir "$stage/$i"; else : > "$stage/$i"; fi; '
-                'mount --bind "$1" "$stage/$i"; i=$((i+1)); shift; done; shift; exec "$@"'
-            )
             prefix = [
-                "unshare",
-                "--mount",
-                "--propagation",
-                "private",
-                "sh",
-                "-ec",
-                script,
+                *["unshare", "--mount", "--propagation", "private", "sh", "-ec"],
+                STAGE,
                 "sh",
                 stage,
                 *sources,
                 "--",
             ]
-            ids = (f"--reuid={SANDBOX_UID}", f"--regid={SANDBOX_UID}", "--clear-groups")
-            prefix += ["setpriv", *ids, "--no-new-privs"]
+            prefix += [
+                "setpriv",
+                f"--reuid={SANDBOX_UID}",
+                f"--regid={SANDBOX_UID}",
+                "--clear-groups",
+                "--no-new-privs",
+            ]
             sources = [f"{stage}/{i}" for i in range(len(sources))]
         command = [str(shutil.which("bwrap")), "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534"]
         command += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]

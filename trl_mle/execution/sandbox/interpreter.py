@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from trl_mle.execution.sandbox.error import CheckUnfinished, SandboxError
 from trl_mle.waits import waiting_for
@@ -21,7 +22,7 @@ MARK = "trl_mle-interpreter:"  # .pth files may print, too
 ASK = f"""
 import json, os, site, sys
 print({MARK!r} + json.dumps({{
-    "executable": sys.executable, "prefix": sys.prefix, "base_prefix": sys.base_prefix, "version": sys.version,
+    "executable": sys.executable, "prefix": sys.prefix, "base_prefix": sys.base_prefix,
     "path": [entry for entry in sys.path if os.path.exists(entry)], "numbers": sys.version_info[:2],
     "user_base": site.getuserbase(), "user_site": site.getusersitepackages(),
 }}))
@@ -35,10 +36,9 @@ class Interpreter:
     executable: str
     prefix: str  # root of its environment
     base_prefix: str  # root of the installation that it was created from
-    version: str  # its `sys.version`
     visible: tuple[str, ...]  # folders and zip files on its `sys.path` that programs see, in order
-    # Those that they do not see, because these contain more than packages: a checkout of this package, the working folder,
-    # the user's home, /tmp, and their parent folders
+    # Those that they do not see, because these contain more than packages: a checkout of this package, the working
+    # folder, the user's home, /tmp, and their parent folders
     left_out: tuple[str, ...]
     variables: tuple[tuple[str, str], ...]  # the environment variables that determine `sys.path`
 
@@ -51,7 +51,7 @@ class Interpreter:
         return _outermost(path for path in paths if not any(_lies_in(path, root) for root in SYSTEM))
 
     def check_nothing_private(self) -> None:
-        """Raises `SandboxError` if the working folder or the user's home is inside the environment, which programs can read."""
+        """Raises `SandboxError` if the working folder or the user's home is inside the environment."""
         for root in map(os.path.realpath, (self.prefix, self.base_prefix)):
             for place in map(os.path.realpath, (os.getcwd(), os.path.expanduser("~"))):
                 if _lies_in(place, root) and not any(_lies_in(root, system) for system in SYSTEM):
@@ -66,7 +66,7 @@ class Interpreter:
         for prefix in map(os.path.realpath, ("/usr", *self.folders)):
             if _lies_in(folder, prefix):
                 raise SandboxError(
-                    f"the data of {competition_id!r} lie in {prefix}, which programs can read with the Python environment",
+                    f"the data of {competition_id!r} lie in {prefix}, which programs can read with their environment",
                     "Move them elsewhere (TRL_MLE_CACHE, data_dir)",
                 )
 
@@ -93,10 +93,8 @@ class Interpreter:
 
 @functools.cache
 def _revealing(root: str) -> list[str]:
-    """
-    Folders that would reveal labels below a root, wherever an environment lies there: scikit-learn's data, this package, and
-    conda's archives of packages. Follows no link, and does not look into packages, which would take most of the time.
-    """
+    """Folders that would reveal labels below a root, wherever an environment lies there: scikit-learn's data, this
+    package, and conda's archives of packages. Follows no link, and does not look into packages."""
     found, left = [], [root]
     with waiting_for(f"the search of {root} for Python environments"):
         while left:
@@ -118,19 +116,36 @@ def _revealing(root: str) -> list[str]:
 
 @functools.cache
 def find_interpreter(python: str | None = None) -> Interpreter:
-    """
-    Finds the interpreter of programs, as it describes itself: the one at this path, with a separate environment, without
-    PYTHONPATH and the user's packages; by default this process's, with everything on its path. Raises `SandboxError` if it
-    does not run, or is too old.
+    """Finds the interpreter of programs, as it describes itself: the one at this path, with a separate environment,
+    without PYTHONPATH and the user's packages; by default this process's, with everything on its path. Raises
+    `SandboxError` if it does not run, or is too old.
 
     Asks a new process, because `.pth` files can add paths, and this process's `sys.path` has later additions.
     """
-    name = python or sys.executable
+    said, pythonpath = _ask(python)
+    roots = (*SYSTEM, said["prefix"], said["base_prefix"])
+    left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
+    visible = [entry for entry in said["path"] if entry not in left_out]
+    executable = said["executable"]
+    if not any(_lies_in(executable, root) for root in (*roots, *visible)):  # a link that programs would not see
+        executable = os.path.realpath(executable)
+    has_user_site = said["user_site"] in visible
+    variables = (
+        ("PYTHONPATH", os.pathsep.join(folder for folder in pythonpath if folder in visible)),
+        ("PYTHONUSERBASE", said["user_base"]) if has_user_site else ("PYTHONNOUSERSITE", "1"),
+    )
+    return Interpreter(executable, said["prefix"], said["base_prefix"], tuple(visible), tuple(left_out), variables)
+
+
+def _ask(python: str | None) -> tuple[dict[str, Any], list[str]]:
+    """What an interpreter says about itself, and the folders of PYTHONPATH that it was started with, without empty
+    entries (the working folder), which usually come from a stray colon."""
+    name, flags, pythonpath = python or sys.executable, ["-I"], []
     if python is None:
-        flags = ["-P", *["-E"] * sys.flags.ignore_environment, *["-s"] * sys.flags.no_user_site]
-        pythonpath = _pythonpath()
-    else:
-        flags, pythonpath = ["-I"], []
+        flags = ["-P"]
+        pythonpath = [
+            os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder
+        ]
     try:
         with waiting_for(f"{name} to start"):
             done = subprocess.run(
@@ -142,43 +157,16 @@ def find_interpreter(python: str | None = None) -> Interpreter:
                 text=True,
                 errors="replace",
             )
+        answer = next(line for line in reversed(done.stdout.splitlines()) if line.startswith(MARK))
     except subprocess.TimeoutExpired as error:
         raise CheckUnfinished(f"program_python: {name} did not answer within {TIMEOUT_S:.0f} s") from error
-    except (OSError, subprocess.SubprocessError) as error:
+    except (OSError, subprocess.SubprocessError, StopIteration) as error:
         raise SandboxError(f"program_python: {name} is not a working Python interpreter: {error}") from error
-    answers = [line for line in done.stdout.splitlines() if line.startswith(MARK)]
-    if not answers:
-        raise SandboxError(f"program_python: {name} is not a working Python interpreter: it does not answer as one")
-    said = json.loads(answers[-1].removeprefix(MARK))
+    said = json.loads(answer.removeprefix(MARK))
     if tuple(said["numbers"]) < OLDEST:
         numbers = ".".join(map(str, said["numbers"]))
         raise SandboxError(f"program_python: {name} is Python {numbers}, but programs need 3.11 or newer")
-    roots = (*SYSTEM, said["prefix"], said["base_prefix"])
-    left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
-    visible = [entry for entry in said["path"] if entry not in left_out]
-    has_user_site = said["user_site"] in visible
-    executable = said["executable"]
-    if not any(_lies_in(executable, root) for root in (*roots, *visible)):  # a link that programs would not see
-        executable = os.path.realpath(executable)
-    return Interpreter(
-        executable,
-        said["prefix"],
-        said["base_prefix"],
-        said["version"],
-        tuple(visible),
-        tuple(left_out),
-        (
-            ("PYTHONPATH", os.pathsep.join(folder for folder in pythonpath if folder in visible)),
-            ("PYTHONUSERBASE", said["user_base"]) if has_user_site else ("PYTHONNOUSERSITE", "1"),
-        ),
-    )
-
-
-def _pythonpath() -> list[str]:
-    """PYTHONPATH's folders, without empty entries (the working folder), which usually come from a stray colon."""
-    if sys.flags.ignore_environment:
-        return []
-    return [os.path.abspath(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    return said, pythonpath
 
 
 def _lies_in(path: str, folder: str) -> bool:
@@ -191,7 +179,7 @@ def _outermost(paths: Iterable[str]) -> list[str]:
 
 
 def _is_checkout(folder: str) -> bool:
-    """Whether this is a checkout of this package, with the generator of the mirrors' labels and tests with solutions."""
+    """Whether this is a checkout of this package, which has the mirrors' labels and solutions."""
     return os.path.isdir(f"{folder}/trl_mle") and not any(Path(folder).glob("trl_mle-*.dist-info"))
 
 

@@ -1,10 +1,10 @@
 """The tier `"landlock"`, for containers without user namespaces (Linux 6.12, or 5.13 if root starts the programs).
 
-A program reaches the same files as with bubblewrap, except /tmp and /dev/shm, and it sees that other files and processes
-exist. It cannot signal, trace or read other processes, and has no network. Disk, processes (if you are not root) and memory of
-its process tree are monitored, so it may exceed limits for a tenth of a second. Landlock controls signals from ABI 6 on
-(Linux 6.12). On earlier kernels root must start the programs: each then has a uid that no other program has, and its init
-another. The filter of system calls closes everything else that earlier ABIs leave open.
+A program reaches the same files as with bubblewrap, except /tmp and /dev/shm, and it sees that others exist. Disk,
+processes (if you are not root) and memory are monitored, so it may exceed limits for a tenth of a second. Landlock
+controls signals from ABI 6 on (Linux 6.12). On earlier kernels root must start the programs: each then has a uid that
+no other program has, and its init another. The filter of system calls closes everything else that earlier ABIs leave
+open.
 """
 
 import errno
@@ -23,11 +23,11 @@ from trl_mle.execution.sandbox.interpreter import SYSTEM, Interpreter
 from trl_mle.execution.sandbox.tier import Tier
 
 
-# Landlock does not cover owners, modes, times and attributes, nor truncation before ABI 3. Nothing shows descriptors in flight
-# between sockets. Changes of modes and times succeed without effect, because copying a file makes them.
+# Landlock does not cover owners, modes, times and attributes, nor truncation before ABI 3. Nothing shows descriptors
+# in flight between sockets. Changes of modes and times succeed without effect, because copying a file makes them.
 DENIED = """
-    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr removexattr sendmmsg sendmsg setxattr socket
-    truncate
+    chown fchown fchownat fremovexattr fsetxattr lchown lremovexattr lsetxattr removexattr sendmmsg sendmsg setxattr
+    socket truncate
 """.split()  # noqa: SIM905
 NEW_CALLS = (463, 466)  # setxattrat, removexattrat: libseccomp has no names yet
 IGNORED = "chmod fchmod fchmodat fchmodat2 futimesat utime utimensat utimes".split()  # noqa: SIM905
@@ -40,7 +40,6 @@ class Landlock(Tier):
 
     name = "landlock"
     remedy = "use Linux 6.12 or newer (as root, 5.13) with Landlock"
-    confines_signals: bool = True
     own_uids: bool = field(default_factory=lambda: os.geteuid() == 0)
     landlock_abi: int = field(default_factory=lambda: kernel.landlock_abi())
 
@@ -67,8 +66,8 @@ class Landlock(Tier):
             filter_.add_rule(ignored, name)
         for request in CHANGE_FLAGS:
             filter_.add_rule(forbidden, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
-        # Landlock does not check these flags: the first empties a file opened for reading (before ABI 3), the second opens a
-        # device for ioctl alone (before ABI 5). A filter cannot see the flags of openat2.
+        # Landlock does not check these flags: the first empties a file opened for reading (before ABI 3), the second
+        # opens a device for ioctl alone (before ABI 5). A filter cannot see the flags of openat2.
         for name, position in (("open", 1), ("openat", 2)):
             for mask, flags in ((os.O_TRUNC | os.O_ACCMODE, os.O_TRUNC | os.O_RDONLY), (os.O_ACCMODE, os.O_ACCMODE)):
                 filter_.add_rule(forbidden, name, pyseccomp.Arg(position, pyseccomp.MASKED_EQ, mask, flags))

@@ -50,8 +50,8 @@ OFFLINE = {
 def environment_variables(threads: int, python: Interpreter, tier: Tier) -> dict[str, str]:
     """The whole environment of a program, except its home."""
     numeric = ("OMP", "OPENBLAS", "MKL", "NUMEXPR", "BLIS", "VECLIB_MAXIMUM")
-    # joblib looks once for semaphores, in the warm parent, which Landlock does not restrict; without them, or with this, `n_jobs`
-    # has no effect. On a single core, processes would only take seconds to start
+    # joblib looks once for semaphores, in the warm parent, which Landlock does not restrict; without them, or with
+    # this, `n_jobs` has no effect. On a single core, processes would only take seconds to start
     has_jobs = threads > 1 and not tier.landlock_abi
     return {
         "PATH": f"{python.prefix}/bin:/usr/local/bin:/usr/bin:/bin",

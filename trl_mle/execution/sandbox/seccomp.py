@@ -12,12 +12,13 @@ from trl_mle.execution.inside import kernel
 from trl_mle.execution.sandbox.tier import Tier
 
 
-# System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the kernel's
-# keys, tracing, modules, clocks, events of unreadable files, resources that the whole machine shares (io_setup), and memory
-# that no limit counts (queues, semaphores, sandbox rules). They fail with EPERM. Others fail with ENOSYS, as if the kernel
-# lacked them: io_uring, which bypasses the filter; clone3, whose flags a filter cannot see (libc falls back to clone); calls
-# that leave pages in pipes and sockets, where no limit counts them (programs then copy by read and write); calls that tell
-# which parts of a file are in memory, where earlier programs can leave a note; newer calls.
+# System calls that no solution needs and that reach beyond it: other processes' memory, namespaces and mounts, the
+# kernel's keys, tracing, modules, clocks, events of unreadable files, resources that the whole machine shares
+# (io_setup), and memory that no limit counts (queues, semaphores, sandbox rules). They fail with EPERM. Others fail
+# with ENOSYS, as if the kernel lacked them: io_uring, which bypasses the filter; clone3, whose flags a filter cannot
+# see (libc falls back to clone); calls that leave pages in pipes and sockets, where no limit counts them (programs
+# then copy by read and write); calls that tell which parts of a file are in memory, where earlier programs can leave a
+# note; newer calls.
 DENIED = """
     acct add_key adjtimex bpf chroot clock_adjtime clock_settime delete_module fanotify_init finit_module fsconfig
     fsmount fsopen fspick init_module inotify_init inotify_init1 io_setup ioperm iopl ioprio_set kcmp kexec_file_load
@@ -37,8 +38,8 @@ IGNORED = ("sync", "syncfs")  # they flush the whole machine's writes
 CLONE_NEW_ANY = (0x00020000, 0x02000000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000)
 CLONE_FILES, CLONE_THREAD = 0x00000400, 0x00010000
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
-# Leases, which keep others from opening the data; reports of what others do; locks without a visible owner; hints on the data,
-# which their owner, a plain user's program, may set without writing
+# Leases, which keep others from opening the data; reports of what others do; locks without a visible owner; hints on
+# the data, which their owner, a plain user's program, may set without writing
 F_SETLEASE, F_NOTIFY, F_OFD_SETLK, F_OFD_SETLKW = 1024, 1026, 37, 38
 F_SET_RW_HINT, F_SET_FILE_RW_HINT = 1036, 1038
 MAP_SHARED, MAP_ANONYMOUS, MAP_HUGETLB = 0x1, 0x20, 0x40000
@@ -57,10 +58,10 @@ def _is(position: int, value: int, mask: int = 0xFFFFFFFF) -> pyseccomp.Arg:
 
 def seccomp_filter(tier: Tier, memory_is_bounded: bool, gpus: bool) -> bytes:
     """The system-call filter of a program, as BPF instructions. Without a control group that counts its memory, it
-    also denies anonymous memory that processes share, because the kernel does not show how much of it there is. Programs
-    that use GPUs may have it, and `memfd_create`, without which CUDA does not start (error 304, as
-    https://github.com/NVIDIA/OpenShell/issues/1696 found): nothing bounds a GPU's own memory either. A file that it makes
-    can be executed, under the same filter."""
+    also denies anonymous memory that processes share, because the kernel does not show how much of it there is.
+    Programs that use GPUs may have it, and `memfd_create`, without which CUDA does not start (error 304, as
+    https://github.com/NVIDIA/OpenShell/issues/1696 found): nothing bounds a GPU's own memory either. A file that it
+    makes can be executed, under the same filter."""
     filter_ = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     forbidden, absent, ignored = pyseccomp.ERRNO(errno.EPERM), pyseccomp.ERRNO(errno.ENOSYS), pyseccomp.ERRNO(0)
     tier.add_rules(filter_)

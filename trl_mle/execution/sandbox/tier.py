@@ -19,9 +19,8 @@ FIRST_SLOT_UID, FIRST_GUARD_UID = 57000, 53000
 
 @dataclass(frozen=True)
 class Tier:
-    """
-    A tier of the sandbox: its facts, and how it starts. Other code asks for facts, never for a name. The fields reach the
-    code in `inside/` with each program's job.
+    """A tier of the sandbox: its facts, and how it starts. Other code asks for facts, never for a name. The fields
+    reach the code in `inside/` with each program's job.
 
     A new tier is a subclass in a file of this folder, and its place in `TIERS`.
     """
@@ -29,17 +28,14 @@ class Tier:
     name: ClassVar[str]  # as in `sandbox=`
     remedy: ClassVar[str] = ""  # how to make it work on a machine where it does not
 
-    # Whether programs are restricted. They then use a filtered set of system calls and cannot write the competition's data, and
-    # at the start of an executor a program that tries forbidden actions checks it all
+    # Whether programs are restricted: a filtered set of system calls, data that they cannot write, and signals that
+    # reach themselves alone. A program that tries forbidden actions checks it all when an executor starts
     isolates: bool = True
-    # Whether each program has user, pid, mount, ipc, network and uts namespaces of its own. Its /proc then shows its processes
-    # and sockets alone, and its files are on a tmpfs of its own
+    # Whether each program has namespaces of its own: its /proc shows its processes and sockets alone, and the kernel
+    # limits its processes, and its disk by a tmpfs. Otherwise its init watches them
     namespaces: bool = False
-    limits_disk: bool = False  # whether the kernel limits the size of its files; otherwise its init watches it
-    limits_processes: bool = False  # whether the kernel counts its processes apart; otherwise its init watches them
-    confines_signals: bool = False  # whether its init's signals reach it alone; otherwise that must find each process
-    # Whether each slot has a uid of its own, so that limits and signals reach no other program, and its init another, so that
-    # signals do not reach that either. Needs root
+    # Whether each slot has a uid of its own, so that limits and signals reach no other program, and its init another,
+    # so that signals do not reach that either. Needs root
     own_uids: bool = False
     landlock_abi: int = 0  # of the kernel's Landlock, if it restricts programs to the `grants` of `settings`
 
@@ -57,19 +53,17 @@ class Tier:
         """Adds the denials of system calls that only this tier needs."""
 
     def settings(self, gpus: bool, python: Interpreter) -> dict[str, Any]:
-        """Further settings of all jobs of a warm parent, JSON-compatible: with `landlock_abi` the `grants` of programs,
-        besides their input."""
+        """Further settings of all jobs of a warm parent: with `landlock_abi` the `grants`, besides their input."""
         return {}
 
     def input_settings(self, folder: Path, python: Interpreter) -> dict[str, Any]:
-        """Further settings of the jobs whose input this folder is, JSON-compatible: with `own_uids` the capabilities that
-        programs keep."""
+        """Further settings of the jobs with this input: with `own_uids` the capabilities that programs keep."""
         return {}
 
     def command(self, control_fd: int, bound: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
-        """The command line that starts a warm parent: with the inheritable descriptor of its end of the control socket; with
-        `namespaces`, the folder that its sandbox shows, read-only, at `INPUT`, with what is created in it later; and a
-        folder of its own. `gpus` says whether programs see the NVIDIA devices."""
+        """The command line that starts a warm parent: with the inheritable descriptor of its end of the control
+        socket; with `namespaces`, the folder that its sandbox shows, read-only, at `INPUT`, with what is created in it
+        later; and a folder of its own. `gpus` says whether programs see the NVIDIA devices."""
         main = os.path.join(os.path.dirname(inside.__file__), "__main__.py")
         return [python.executable, "-P", main, str(control_fd)]
 

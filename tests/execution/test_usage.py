@@ -7,11 +7,11 @@ import os
 import select
 import socket
 
-from trl_mle.execution.inside import init
+from trl_mle.execution.inside import usage
 
 
 def held(**job):
-    return init.held_bytes({"namespaces": False, "memory_mb": 1024, "socket_bytes": 1 << 20, **job}, [os.getpid()])
+    return usage.held_bytes({"namespaces": False, "memory_mb": 1024, "socket_bytes": 1 << 20, **job}, [os.getpid()])
 
 
 def test_sockets_and_what_is_waited_for_and_mappings_are_counted():
@@ -20,35 +20,26 @@ def test_sockets_and_what_is_waited_for_and_mappings_are_counted():
         for _ in range(5):
             stack.enter_context(contextlib.closing(socket.socketpair()[0]))
         assert held() - before >= 5 << 20  # their other ends are closed already
-        pipes = [os.pipe() for _ in range(50)]
+        assert 1 << 20 < held(memory_mb=1) < before + (3 << 20)  # no more are counted than matter
+        sockets = [stack.enter_context(socket.socket()) for _ in range(50)]
         before = held()
         for _ in range(40):
             epoll = stack.enter_context(contextlib.closing(select.epoll()))
-            for reader, _ in pipes:
-                epoll.register(reader)
-        events = held() - before
-        for pair in pipes:
-            for fd in pair:
-                os.close(fd)
+            for each in sockets:
+                epoll.register(each)
+        assert held() - before >= 40 * 50 * usage.EVENT_BYTES
         before = held()
         kept = [mmap.mmap(-1, mmap.PAGESIZE, prot=1 + 2 * (i % 2)) for i in range(1000)]
-        records = held() - before
+        assert held() - before >= 900 * usage.MAPPING_BYTES
         del kept
-    assert events >= 40 * 50 * init.EVENT_BYTES
-    assert records >= 900 * init.MAPPING_BYTES
-
-
-def test_no_more_sockets_are_counted_than_matter():
-    with contextlib.closing(socket.socketpair()[0]):
-        assert held(memory_mb=1) > 1 << 20
 
 
 def test_locks_on_parts_of_files_are_counted_and_whole_ones_are_not(tmp_path):
     with open(tmp_path / "locked", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        before = init.locks([os.getpid()], 1000)
+        before = usage.locks([os.getpid()], 1000)
         for i in range(100):
             fcntl.lockf(file, fcntl.LOCK_EX, 1, 2 * i)
-        assert init.locks([os.getpid()], 1000) == before + 100
-        assert init.locks([os.getpid()], 20) == 21
-        assert init.locks([1 << 30], 1000) == 0
+        assert usage.locks([os.getpid()], 1000) == before + 100
+        assert usage.locks([os.getpid()], 20) == 21
+        assert usage.locks([1 << 30], 1000) == 0
