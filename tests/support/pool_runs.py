@@ -159,11 +159,6 @@ def record(trainer):
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         "ledger": trainer.rollouts.ledger.state_dict() if trainer.is_asynchronous else None,
         "mean_duration": trainer.weighting.state_dict(),
-        "metrics": [
-            {name: value for name, value in entry.items() if name.startswith("mle/async/")}
-            for entry in trainer.state.log_history
-            if "loss" in entry
-        ],
     }
 
 

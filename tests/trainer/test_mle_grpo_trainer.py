@@ -325,13 +325,6 @@ def test_few_prompts_that_are_made_when_read_are_made_at_the_start(tiny_model, t
         MLEGRPOTrainer(tiny_model, reward, args, *datasets)
 
 
-def test_dropout_in_attention_is_in_the_models_config(tiny_model, tmp_path):
-    model = AutoModelForCausalLM.from_pretrained(tiny_model, attention_dropout=0.5)
-    make_trainer(model, tmp_path)
-    with pytest.raises(ValueError, match=r"^an attention_dropout of 0\.5 adds noise"):
-        make_trainer(model, tmp_path, num_iterations=2, disable_dropout=True)
-
-
 def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
     with pytest.raises(TypeError, match="args must be an MLEGRPOConfig, got GRPOConfig"):
         MLEGRPOTrainer(tiny_model, text_reward, GRPOConfig(str(tmp_path), use_cpu=True, bf16=False))

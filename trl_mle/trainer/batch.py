@@ -1,6 +1,5 @@
 """A generation batch: its completions, what each was asked, and the evaluations of their programs."""
 
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -56,13 +55,8 @@ class Completion:
 class Batch:
     """A generation batch, which the trainer's hooks fill in while TRL samples and scores it."""
 
-    rewarded_at: float | None = None  # when a reward function last logged a column, by `time.monotonic()`
     completions: Sequence[Completion] = ()  # of this process
     advantages: torch.Tensor | None = None  # of all processes, unweighted, if they replace TRL's
-
-    def waited_s(self) -> float | None:
-        """Seconds since rewards were done; `None` if no reward function logged anything."""
-        return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
 
     def replaced(self, stock: torch.Tensor, logged: deque[float], local: slice) -> torch.Tensor:
         """The advantages that replace TRL's (`stock`), for this process's completions, and for all in TRL's log."""
@@ -100,11 +94,3 @@ def competition_of(row: Row, competitions: Mapping[str, Competition]) -> str | N
     if len(competitions) == 1:
         return row.get("competition") or next(iter(competitions))
     return row.get("competition")
-
-
-def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
-    """Seconds that each process waited for the slowest: the cost of uneven programs. Empty for a single process."""
-    seconds = [value for value in waited if value is not None]
-    if not seconds or len(waited) == 1:
-        return {}
-    return {"process_wait_s/mean": sum(seconds) / len(seconds), "process_wait_s/max": max(seconds)}

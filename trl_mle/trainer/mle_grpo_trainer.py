@@ -1,4 +1,3 @@
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,14 +20,14 @@ from trl_mle.prompts import without_opening
 from trl_mle.rewards import find_reward
 from trl_mle.trainer.asking.dataset import check_prompts, naming, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
-from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row, waiting_metrics
+from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row
 from trl_mle.trainer.engine import checkpoint, plain_text, prompt_sharing, pushes, vllm
 from trl_mle.trainer.engine.limits import find_limits, kept_limits
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
 from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
-from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig, check_arguments, check_dropout
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import batch_metrics
 from trl_mle.trainer.rescue import Rescue, trainable
 
@@ -100,7 +99,11 @@ class MLEGRPOTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
-        check_arguments(args, self.is_asynchronous, model, **kwargs)
+        if not isinstance(args, MLEGRPOConfig):
+            raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
+        if args.async_rollouts != self.is_asynchronous:
+            name = "AsyncMLEGRPOTrainer" if args.async_rollouts else "MLEGRPOTrainer"
+            raise ValueError(f"async_rollouts={args.async_rollouts} is for {name}: train with that class")
         self.competitions = TaskSet.of(competitions)
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
@@ -119,7 +122,6 @@ class MLEGRPOTrainer(GRPOTrainer):
         if args.share_prompts:
             prompt_sharing.check_sharing(self)
         plain_text.keep_template_arguments(self)
-        check_dropout(args, self.model)
         self.comparison = Comparison(args, self.reward_funcs, self.reward_weights)
         self.weighting = Weighting(args)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
@@ -238,8 +240,6 @@ class MLEGRPOTrainer(GRPOTrainer):
             self._pending_extra_logs.pop("program", None)  # the table has the completion
         pairs = zip(inputs, evaluations, strict=True)
         everyone = gather_object([Completion.of(row, item, self.competitions) for row, item in pairs])
-        # The slowest process is done now (TRL's own gather, which has also run, returns earlier on a GPU)
-        self._log_metrics(mode, waiting_metrics(gather_object([self.generation_batch.waited_s()])))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         failed = torch.tensor([item.evaluation.infrastructure_failed for item in everyone])
@@ -266,11 +266,6 @@ class MLEGRPOTrainer(GRPOTrainer):
         for item in (self.solution_prompts, self.comparison, self.rescue):
             self._log_metrics("train", item.metrics())
 
-    def _log_completion_extra(self, column: str, values: list) -> None:
-        super()._log_completion_extra(column, values)
-        # Reward functions log when they are done; the last one counts
-        self.generation_batch.rewarded_at = time.monotonic()
-
     def _log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
             self._metrics[mode][f"mle/{name}"].append(value)
@@ -289,11 +284,6 @@ class MLEGRPOTrainer(GRPOTrainer):
     def _get_train_sampler(self, *args: Any, **kwargs: Any) -> checkpoint.EpochSampler:
         # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
         return checkpoint.EpochSampler(super()._get_train_sampler(*args, **kwargs), lambda: int(self.state.epoch or 0))
-
-    def set_initial_training_values(self, *args: Any, **kwargs: Any) -> tuple:
-        _, steps_per_epoch, *_, max_steps = values = super().set_initial_training_values(*args, **kwargs)
-        checkpoint.check_steps(self.args, max_steps, steps_per_epoch)
-        return values
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")

@@ -9,11 +9,8 @@ import pytest
 import torch
 from accelerate.utils import set_seed
 from support import colocated_runs, vllm_on_cpu
-from support.on_cpu import ON_CPU
 from support.toy_trainer import make_trainer
-from transformers import BitsAndBytesConfig
 
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.engine.vllm import sampling_seed
 
 
@@ -72,12 +69,6 @@ def test_no_two_engines_sample_the_same(processes, tensor_parallel_size):
         assert row == [row[i - i % tensor_parallel_size] for i in range(processes)]
     assert len({seed for row in seeds for seed in row}) == len(seeds) * processes // tensor_parallel_size
     assert all(0 <= seed < 2**32 for row in seeds for seed in row)
-
-
-def test_quantized_weights_are_refused_before_they_are_loaded(tmp_path):
-    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, use_vllm=True)
-    with pytest.raises(ValueError, match=r"^vLLM cannot take quantized weights from training"):
-        MLEGRPOTrainer("no/such/model", args=args, quantization_config=BitsAndBytesConfig(load_in_8bit=True))
 
 
 @pytest.mark.vllm

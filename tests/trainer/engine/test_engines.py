@@ -150,7 +150,6 @@ def test_run_with_programs_that_are_executed(solution_model, tmp_path, engine):
         logged = [entry for entry in state["log_history"] if "mle/valid_rate" in entry]
         assert len(logged) == steps
         assert max(entry["mle/valid_rate"] for entry in logged) > 0
-        assert all(entry["mle/process_wait_s/max"] >= 0 for entry in logged)
         for rank in range(2):  # each process executes its own programs
             lines = (output_dir / "executions" / f"rank-{rank}.jsonl").read_text().splitlines()
             outcomes = {json.loads(line)["outcome"] for line in lines}

@@ -27,16 +27,12 @@ class Answers:
 
     def __init__(self):
         self.seen, self.next = [], {}
-        self.mode = "processed_logprobs"
         self.going_on = threading.Event()
         self.going_on.set()
         answers = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
-
-            def do_GET(self):
-                self.answer({"vllm_config": {"model_config": {"logprobs_mode": answers.mode}}})
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}")
@@ -122,7 +118,6 @@ def test_it_generates_as_trls_does(server, answers):
     assert logprobs == [[[-0.5]]] * 4
     assert token_ids == [[[9]]] * 4
     assert answers.seen == ["completions"]
-    assert 0 < server.generation_s < 2
 
 
 def test_a_request_goes_on_while_the_trainer_does_something_else(server, answers):
@@ -151,7 +146,6 @@ def test_no_request_is_in_flight_while_weights_change(server, answers):
     server.sync_weights()
     assert server.answered(request)
     assert answers.seen == ["completions", *WEIGHTS]
-    assert 0 < server.sync_s < server.generation_s + 0.3
 
 
 @pytest.mark.parametrize(
@@ -198,17 +192,3 @@ def test_an_update_that_breaks_off(server, answers, name):
         server.sync_weights()
     # Once for their names and shapes, and then whole: under ZeRO-3 all processes must take part
     assert gathered == ["weight", "bias"] * 2
-
-
-def test_what_the_main_process_raises_is_raised(server):
-    with pytest.raises(ZeroDivisionError):
-        server._of_main(lambda: 1 / 0)
-
-
-def test_log_probabilities_of_what_is_sampled(server, answers):
-    server.check_logps()
-    answers.mode = "raw_logprobs"
-    with pytest.raises(
-        ValueError, match=r"--logprobs-mode raw_logprobs.*restart it with --logprobs-mode processed_logprobs"
-    ):
-        server.check_logps()

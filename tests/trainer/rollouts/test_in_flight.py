@@ -38,14 +38,9 @@ class Sampler:
     def load(self, rows, step):
         self.rows, self.step = rows, step
 
-    def take_seconds(self):
-        return {}
-
 
 class Reward:
     """Programs end at once."""
-
-    executor = SimpleNamespace(slots=1, reports_start=False)
 
     def progress(self, count):
         return ProgramsProgress(count, False)

@@ -14,7 +14,6 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
 
 from trl_mle.files import write_whole
-from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 FILES_FILE = "files.json"  # in a checkpoint: the size of each of its files, in bytes
@@ -83,14 +82,6 @@ def check_adapter(model: Any, checkpoint: Path) -> None:
             f"resume_from_checkpoint: {checkpoint} was trained with {', '.join(differences)}: resume it with the same, or begin a "
             "new run in another output_dir"
         )
-
-
-def check_steps(args: MLEGRPOConfig, max_steps: int, steps_per_epoch: int) -> None:
-    """Raises [`CannotResume`] if a checkpoint would be saved between two generations."""
-    try:
-        args.check_checkpoints(max_steps, steps_per_epoch)
-    except ValueError as error:
-        raise CannotResume(str(error)) from error
 
 
 def begin(checkpoint: Path, saved: Iterable[str]) -> None:

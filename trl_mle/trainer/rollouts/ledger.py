@@ -16,9 +16,7 @@ class Rollout:
     completion_ids: list[int]
     completion: Any  # text or messages
     sampling_logps: list[float | None] | None = None  # of its tokens, if the engine that generated them reports any
-    policy_logps: list[float] | None = (
-        None  # under the trained model, then; `None` if it is trained on before an update
-    )
+    policy_logps: list[float] | None = None  # under the model that sampled; `None` if training precedes any update
     id: int = -1  # position in the sampling order over all processes; the ledger sets it and `step`
     step: int = -1  # generation steps trained on when it was sampled
     evaluation: Evaluation | None = None  # `None` until it is known
@@ -28,10 +26,6 @@ class RolloutLedger:
     """
     The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
     which these finish, whenever they were sampled; none is dropped.
-
-    Processes that tell their ledgers the same, in the same order, have the same ledger. At any time
-
-        sampled = trained + in flight.
 
     Args:
         max_in_flight (`int`):
@@ -46,8 +40,6 @@ class RolloutLedger:
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = 0
         self.in_flight: dict[int, Rollout] = {}
-        self._running_s: dict[int, float] = {}  # for how long programs have run that have not ended
-        self._ended_s = 0.0  # total runtime of those that have
         self._ready: list[int] = []  # groups, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
@@ -64,17 +56,9 @@ class RolloutLedger:
             self.in_flight[rollout.id] = rollout
         return added
 
-    def observe(self, rollout_id: int, running_s: float) -> None:
-        """Records for how many seconds a program has run."""
-        self._running_s[rollout_id] = max(self._running_s.get(rollout_id, 0.0), running_s)
-
     def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
         """Records the evaluation of a rollout's program."""
         self.in_flight[rollout_id].evaluation = evaluation
-        ran_s = self._running_s.pop(rollout_id, 0.0)
-        if not evaluation.infrastructure_failed:  # otherwise its full duration is unknown
-            ran_s = 0.0 if evaluation.reused else evaluation.duration_s or 0.0
-        self._ended_s += ran_s
         group = rollout_id // self.group_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(group)):
             self._ready.append(group)
@@ -88,11 +72,6 @@ class RolloutLedger:
     def unfinished(self) -> list[Rollout]:
         """Rollouts whose programs have not ended, in sampling order."""
         return [rollout for rollout in self.in_flight.values() if rollout.evaluation is None]
-
-    @property
-    def ran_s(self) -> float:
-        """Total seconds that programs have run, ended or not."""
-        return self._ended_s + sum(self._running_s.values())
 
     def take(self, count: int) -> list[Rollout]:
         """Hands out `count` rollouts for a generation step: those that finished first, in sampling order; none if
@@ -108,12 +87,12 @@ class RolloutLedger:
     def check(self, executing: Iterable[int]) -> None:
         """Raises `RuntimeError` if a rollout was lost, given the ids of those whose programs are queued or running on
         any process."""
-        if self.sampled != self.trained + len(self.in_flight):
-            counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight"
-            raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
         unfinished = [rollout.id for rollout in self.unfinished]
-        if sorted(executing) != unfinished:
-            raise RuntimeError(f"programs of the rollouts {unfinished} should run, those of {sorted(executing)} do")
+        if self.sampled != self.trained + len(self.in_flight) or sorted(executing) != unfinished:
+            raise RuntimeError(
+                f"the rollouts do not add up: {self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in "
+                f"flight; {unfinished} should run, {sorted(executing)} do"
+            )
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
         """Metrics of a generation step; docs/metrics.md describes them."""
@@ -144,7 +123,6 @@ class RolloutLedger:
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self._ready = list(state["ready"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
-        self._running_s = {}
         self.check(rollout.id for rollout in self.unfinished)
 
     def _members(self, group: int) -> range:
