@@ -5,7 +5,7 @@ import importlib.metadata
 
 try:
     from trl_mle.trainer.async_mle_grpo_trainer import AsyncMLEGRPOTrainer
-    from trl_mle.trainer.gradient.duration import duration_weights
+    from trl_mle.trainer.duration import duration_weights
     from trl_mle.trainer.gradient.duration_weighted import DurationWeighted
     from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
     from trl_mle.trainer.mle_grpo_trainer import MLEGRPOTrainer

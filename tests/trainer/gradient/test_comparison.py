@@ -8,7 +8,7 @@ from support.toy_trainer import ComposedPerToken, make_trainer, text_reward
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.batch import Completion
-from trl_mle.trainer.gradient.advantages import group_advantages, standardized
+from trl_mle.trainer.advantages import group_advantages, standardized
 from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.objectives import progress_of
 

@@ -8,7 +8,7 @@ import torch
 
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer.batch import Completion
-from trl_mle.trainer.gradient.advantages import standardized
+from trl_mle.trainer.advantages import standardized
 from trl_mle.trainer.gradient.objectives import Group, find_objective, progress_of
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 

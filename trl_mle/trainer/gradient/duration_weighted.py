@@ -6,7 +6,7 @@ import torch
 from accelerate.utils import gather_object
 
 from trl_mle.trainer.foreign import evaluations_from
-from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
+from trl_mle.trainer.duration import duration_weights, weights_by_competition
 
 
 class DurationWeighted:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from trl_mle.trainer.gradient.advantages import VALID_STEP, group_advantages
+from trl_mle.trainer.advantages import VALID_STEP, group_advantages
 from trl_mle.user_code import import_named
 
 

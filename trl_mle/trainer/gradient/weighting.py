@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from trl_mle.trainer.batch import Completion
-from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
+from trl_mle.trainer.duration import duration_weights, weights_by_competition
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 

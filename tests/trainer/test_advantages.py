@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trl_mle.trainer.gradient.advantages import (
+from trl_mle.trainer.advantages import (
     QUALITY_SCALE,
     VALID_STEP,
     best_of_k_gains,

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_mle.trainer.gradient.duration import duration_weights
+from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.gradient.weighting import MeanDuration
 
 
