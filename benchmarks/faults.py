@@ -242,14 +242,14 @@ FAULTS = [
         "rewards",
         "our own failures are paid like the program's",
         "rewards/mle_reward.py",
-        "reward, detail = None, result.detail",
-        "reward, detail = self.fail_reward, result.detail",
+        "pass  # no reward",
+        "reward = self.fail_reward",
     ),
     Fault(
         "rewards",
         "the best solution is the last one",
         "solutions/best_solutions.py",
-        "if known is not None and not competition.better(score, known):\n                return False",
+        'if current is not None and not competition.better(score, current["score"]):\n                return False',
         "if False:\n                return False",
     ),
     Fault(

@@ -29,7 +29,6 @@ FAMILIES = [
     Family("byte-level"),
     Family("SentencePiece", is_sentencepiece=True, template=LLAMA),
     Family("several ends", more_ends=("<end_of_turn>",), template=GEMMA),
-    Family("named templates", template=NAMED),
     Family("all at once", is_sentencepiece=True, more_ends=("<end_of_turn>", "<|im_end|>"), template=NAMED),
 ]
 BEGUN = "```python\nfrom sklearn.feature_extraction.text import"

@@ -74,7 +74,7 @@ class RecordingTrainer(MLEGRPOTrainer):
 
 
 class ReplayTrainer(RecordingTrainer):
-    """Replaces TRL's sampling: completions are a function of the prompt, the batch and the row over all processes."""
+    """Replaces TRL's sampling by a function of the prompt, the batch and the row over all processes."""
 
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):
         start = self.accelerator.process_index * len(prompt_ids)

@@ -68,7 +68,6 @@ def make_run(
             metrics |= {f"mle/{kind}/{key}": value for key, value in found.items()}
         if improve and step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
-            metrics["mle/improve/beats_parent_chance"] = rng.random() / 4
         history.append(metrics)
     if finished:
         checkpoint = folder / f"checkpoint-{steps}"

@@ -32,20 +32,10 @@ class ProgramLog:
     A line for each program, written when it ends: the fields of its [`Evaluation`], its competition, the time, and what else its
     writer knows. A SIGKILL loses at most the last line.
 
-    With `settings`, completions have lines, too, written before their programs run, and `samples` holds all that was written, by
-    competition and index, so that nothing is sampled or executed twice.
-
-    Args:
-        path (`Path`):
-            The file, which only one process may write; its folder is made with the first line.
-        settings (`dict`, *optional*):
-            All settings that the completions depend on.
-        contents (`Mapping[str, str]`, *optional*):
-            The [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Those that have completions must not
-            change; others may be added.
-
-    Raises:
-        `ValueError`: The file was made with other settings or contents, or cannot be read.
+    With `settings`, all that the completions depend on, completions have lines, too, written before their programs run, and
+    `samples` holds all that was written, by competition and index, so that nothing is sampled or executed twice. `contents` has
+    the [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Raises `ValueError` if the file, which only
+    one process may write, was made with other settings or contents, or cannot be read.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any] | None = None, contents: Mapping[str, str] | None = None):
@@ -80,9 +70,9 @@ class ProgramLog:
     def _check(self, competition: str) -> None:
         """Raises `ValueError` if the file's lines of a competition were made with other settings or content."""
         heading = self._headings.get(competition, {"settings": {}, "content": None})
-        made, wanted = heading["settings"], self._settings
-        changed = sorted(name for name in made | wanted if made.get(name) != wanted.get(name))
-        if self._contents.get(competition, heading["content"]) != heading["content"] and not changed:
+        before, now = heading["settings"], self._settings
+        changed = sorted(name for name in before | now if before.get(name) != now.get(name))
+        if not changed and self._contents.get(competition, heading["content"]) != heading["content"]:
             changed = [f"content of {competition}"]
         if changed or competition not in self._headings:
             raise ValueError(
@@ -97,7 +87,7 @@ class ProgramLog:
         """Adds completions of a competition, by their index."""
         if not samples:
             return
-        rows = []
+        rows: list[dict[str, Any]] = []
         if competition not in self._headings:
             content = self._contents.get(competition)
             self._headings[competition] = {"competition": competition, "settings": self._settings, "content": content}

@@ -5,10 +5,9 @@ from math import comb
 import torch
 
 
-# Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid (2026-11-22).
+# Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid
 QUALITY_SCALE = 3.0
-# By how much a valid completion's progress exceeds the best failed one's, at least. Smaller differences between failed ones, such as a
-# milestone (0.1), are not enlarged to more than they are worth beside this
+# By how much a valid completion's progress exceeds the best failed one's, at least; beside it, a milestone (0.1) stays small
 VALID_STEP = 0.3
 
 
@@ -59,11 +58,8 @@ def group_advantages(
 
     where the means and the deviation $s_p$ are taken over the group, and $q_i = 0$ for invalid completions. With the ranks
     of the $m$ valid completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their mean
-    rank, $q_i$ is
-
-    - `mean_rank`: $3 \, u_i$;
-    - `max_at_k`: $3 \, m$ times the [`best_of_k_gains`] of $u$, with $m < k$ of the best of $m$. This vanishes once the best
-      is common, so that training keeps exploring; but then the poorer ones are not distinguished either.
+    rank, $q_i$ is $3 \, u_i$ for `mean_rank`, and $3 \, m$ times the [`best_of_k_gains`] of $u$ for `max_at_k`, with
+    $m < k$ of the best of $m$.
 
     Args:
         progress (`torch.Tensor` of shape `(B,)`):

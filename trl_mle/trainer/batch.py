@@ -32,14 +32,8 @@ class Completion:
     @classmethod
     def of(cls, row: Row, evaluation: Evaluation, competitions: Mapping[str, Competition]) -> "Completion":
         """The evaluation, with a bounded output, beside what its row asked."""
-        return cls(
-            competition=competition_of(row, competitions),
-            prompt_kind=row["prompt_kind"],
-            parent_id=row["parent_id"],
-            parent_score=row["parent_score"],
-            idea=row.get("idea"),
-            evaluation=evaluation.shortened(),
-        )
+        asked = {name: row[name] for name in SCRATCH} | {"idea": row.get("idea")}
+        return cls(competition_of(row, competitions), evaluation=evaluation.shortened(), **asked)
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
         """Whether it is better than this score; `None` if there is none, or if our infrastructure failed."""
@@ -62,10 +56,7 @@ class Batch:
         """The advantages that replace TRL's (`stock`), for this process's completions, and for all in TRL's log."""
         assert self.advantages is not None
         if stock.dim() > 1:
-            raise ValueError(
-                "a trainer with an advantage per token needs objective='reward': the others have one advantage per "
-                "completion"
-            )
+            raise ValueError("a trainer with an advantage per token needs objective='reward'")
         for _ in self.advantages:
             logged.pop()
         logged.extend(self.advantages.tolist())

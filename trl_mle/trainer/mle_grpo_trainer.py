@@ -19,7 +19,7 @@ from trl_mle.execution import Limits
 from trl_mle.models import without_defaults
 from trl_mle.prompts import without_opening
 from trl_mle.rewards import find_reward
-from trl_mle.trainer.asking.dataset import check_prompts, naming, scratch_dataset
+from trl_mle.trainer.asking.dataset import check_prompts, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
 from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row
 from trl_mle.trainer.engine import checkpoint, plain_text, prompt_sharing, pushes, vllm
@@ -70,10 +70,9 @@ class MLEGRPOTrainer(GRPOTrainer):
             competition's id; without it, all rows count as one competition.
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
             Competitions to train on, each loaded when it is first asked for. Without `train_dataset`, they provide the scratch
-            prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them, and replace the dataset's.
+            prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them.
         limits ([`~trl_mle.execution.Limits`], *optional*):
-            Limits of a program to state in prompts. Only without an [`~trl_mle.rewards.MLEReward`], whose executor
-            otherwise defines them.
+            Limits to state in prompts, without an [`~trl_mle.rewards.MLEReward`], whose executor defines them.
     """
 
     _tag_names = ["trl", "grpo", "trl_mle"]  # noqa: RUF012 (TRL's class attributes)
@@ -130,8 +129,11 @@ class MLEGRPOTrainer(GRPOTrainer):
         self.rescue = Rescue(None if spread else partial(trainable, self.model), args.stop_when_stale)
         self.add_callback(self.rescue)
         # What has a state in checkpoints, by the names of its files there
-        self.saved: dict[str, checkpoint.Saved] = {"solution_pool": self.solution_prompts, "weighting": self.weighting}
-        self.saved["rescue"] = self.rescue
+        self.saved: dict[str, checkpoint.Saved] = {
+            "solution_pool": self.solution_prompts,
+            "weighting": self.weighting,
+            "rescue": self.rescue,
+        }
         check_prompts(self, train_dataset, eval_dataset)
         self.solution_prompts.check(has_environment=self.environment_factories is not None)
 
@@ -159,10 +161,9 @@ class MLEGRPOTrainer(GRPOTrainer):
     # A batch, in the order in which TRL calls the hooks
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        with naming(self.competitions, inputs):
-            if self.model.training:
-                return self._training_batch(inputs)
-            return self._scored([row | SCRATCH for row in inputs], Batch())  # evaluation is from scratch
+        if self.model.training:
+            return self._training_batch(inputs)
+        return self._scored([row | SCRATCH for row in inputs], Batch())  # evaluation is from scratch
 
     def _training_batch(self, inputs: list[Row]) -> dict[str, Any]:
         return self._scored(self._choose(inputs), Batch())

@@ -51,23 +51,8 @@ def batch_metrics(
         "unique_rate": len({program for program, _ in programs}) / len(programs) if programs else None,
         "copy_rate": _mean(program == parent for program, parent in programs if parent),
         "improve/beats_parent_rate": _mean(item.beats(item.parent_score, competitions) for item in completions),
-        "improve/beats_parent_chance": _mean(_chance(item, completions, competitions) for item in completions),
     }
     return metrics | {name: rate for name, rate in rates.items() if rate is not None}
-
-
-def _chance(
-    completion: Completion, completions: Sequence[Completion], competitions: Mapping[str, Competition]
-) -> float | None:
-    """Share of programs from scratch that beat the solution shown to this completion; `None` if either is missing."""
-    score = completion.parent_score
-    if completion.beats(score, competitions) is None:
-        return None
-    return _mean(
-        item.beats(score, competitions)
-        for item in completions
-        if item.prompt_kind == "scratch" and item.competition == completion.competition
-    )
 
 
 def program_metrics(

@@ -27,14 +27,8 @@ class MLEProgressCallback(TrainerCallback):
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
     report` need not wait for a checkpoint, and a line with whether the run has `ended` when training begins and ends.
 
-    It replaces transformers' `ProgressCallback` and `PrinterCallback`; `log_history` and trackers are not affected.
-
-    Example:
-
-    ```python
-    >>> trainer.remove_callback(ProgressCallback)  # or PrinterCallback, with disable_tqdm
-    >>> trainer.add_callback(MLEProgressCallback())
-    ```
+    It replaces transformers' `ProgressCallback` or, with `disable_tqdm`, `PrinterCallback`; `log_history` and trackers are
+    not affected.
     """
 
     def __init__(self) -> None:

@@ -49,13 +49,7 @@ class Rescue(TrainerCallback):
     halved. Also says if no score was new for 8 steps, and then ends training if asked to.
 
     A copy of the best trainable weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP
-    spread weights over processes: there, only a warning says what to do.
-
-    Args:
-        weights (`Callable[[], dict[str, torch.Tensor]]`, *optional*):
-            The trainable parameters, by name; `None` if they are spread over processes.
-        stops_when_stale (`bool`):
-            Whether to end training when nothing new is found.
+    spread weights over processes: there, `weights` is `None`, and only a warning says what to do.
     """
 
     def __init__(self, weights: Callable[[], dict[str, torch.Tensor]] | None, stops_when_stale: bool):

@@ -69,7 +69,6 @@ def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
 
 
 def test_limits_of_the_trainers_own_are_for_rewards_without_an_executor():
-    assert find_limits(None, None) == Limits(60, 4096, 1, REQUIRED)
     assert find_limits(None, HERE) == HERE
     with pytest.raises(ValueError, match="prompts state the limits of the MLEReward's executor"):
         find_limits(make_reward(HERE), ELSEWHERE)

@@ -89,16 +89,3 @@ def test_of_another_group_size_is_refused():
     ledger = RolloutLedger(8, 4)
     with pytest.raises(ValueError, match="trained on 4 at a time, not 1"):
         RolloutLedger(8, 1).load_state_dict(ledger.state_dict())
-
-
-def test_metrics_of_what_is_handed_out():
-    ledger = RolloutLedger(24, 1)
-    ledger.add(rollouts(16))
-    for number in range(8):
-        ledger.finish(number, evaluation(1.0))
-    ledger.take(8)
-    ledger.add(rollouts(8))
-    for number in range(12, 20):
-        ledger.finish(number, evaluation(1.0))
-    metrics = ledger.metrics(ledger.take(8))
-    assert metrics == {"in_flight": 8, "staleness/mean": 0.5, "staleness/max": 1}

@@ -22,8 +22,7 @@ class Saved(Protocol):
 
 
 class CannotResume(ValueError):
-    """The run differs from the checkpoint's in what cannot change, or would save one that no run could resume
-    from exactly."""
+    """The run differs from the checkpoint's in what cannot change."""
 
 
 class EpochSampler(Sampler[int]):
@@ -99,10 +98,8 @@ def load_states(saved: Mapping[str, Saved], checkpoint: Path) -> None:
 
 def find_checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in an output folder, complete or not, the newest first."""
-    numbers = {path: path.name.partition("-")[2] for path in folder.glob("checkpoint-*")}
-    return sorted(
-        (path for path, number in numbers.items() if number.isdecimal()), key=lambda path: -int(numbers[path])
-    )
+    numbers = {path: path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")}
+    return sorted(filter(lambda path: numbers[path].isdecimal(), numbers), key=lambda path: -int(numbers[path]))
 
 
 def damage(checkpoint: Path) -> str | None:

@@ -11,19 +11,10 @@ from typing import Any
 from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
+from trl_mle.competitions import CompetitionError
 from trl_mle.models import answer_text, tokenize_prompts
 from trl_mle.prompts import opening_of, plain_messages, special_tokens_of
 from trl_mle.showing import for_terminal
-
-
-class LongPrompt(ValueError):
-    """A prompt is longer than `max_prompt_length`."""
-
-    def __init__(self, prompt: Any, tokens: int, limit: int):
-        super().__init__(
-            f"a prompt has {tokens} tokens, more than max_prompt_length={limit}: raise it, or set it to null"
-        )
-        self.prompt = prompt
 
 
 def keep_template_arguments(trainer: GRPOTrainer) -> None:
@@ -52,10 +43,15 @@ def plain(trainer: GRPOTrainer, prompts: list) -> list:
 
 
 def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) -> None:
-    """Raises [`LongPrompt`] if a prompt has too many tokens."""
+    """Raises [`~trl_mle.competitions.CompetitionError`] if a prompt has too many tokens."""
     longest = max(range(len(prompts)), key=lambda i: len(prompt_ids[i]))
     if limit is not None and len(prompt_ids[longest]) > limit:
-        raise LongPrompt(prompts[longest], len(prompt_ids[longest]), limit)
+        prompt = prompts[longest]
+        text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
+        raise CompetitionError(
+            f"a prompt has {len(prompt_ids[longest])} tokens, more than max_prompt_length={limit}: raise it, or set it to null "
+            f"({text[:60]!r})"
+        )
 
 
 def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None:

@@ -45,8 +45,8 @@ their scores, not for being harmless: run what it writes in a sandbox, as {comma
 
 {results}
 
-Programs sampled in training, in one run with seed {seed}. Scores are those of valid submissions on the rows that training
-sees; the best of the run is scored on held-out rows where there are any.
+Programs sampled in training, seed {seed}; scores of the valid ones on the rows that training sees, the best of the run on
+held-out rows where there are any.
 
 """
 HEADS = ("competition", "when", "programs", "valid", "mean score", "best score", "best of the run")

@@ -25,10 +25,6 @@ def set_up(trainer: Any, request_timeout_s: float) -> VLLMServer | None:
         return None
     if is_peft_model(trainer.model):
         generation: Any = trainer.vllm_generation
-        if generation._dist.is_fsdp:
-            raise ValueError(
-                "vLLM cannot take an adapter's weights under FSDP: train with LoRA under DDP or DeepSpeed"
-            )
         generation._iter_named_params = functools.partial(merged_params, generation)
     if trainer.vllm_mode == "server":
         return VLLMServer(trainer.vllm_generation, request_timeout_s)

@@ -40,12 +40,6 @@ class VLLMServer:
     a thread of the main process waits for the server while the trainer does other work. All processes call the methods
     together, on their main threads, and if the server fails, all of them raise [`VLLMServerError`]. No request is in
     flight while the server takes new weights.
-
-    Args:
-        generation ([`~trl.generation.vllm_generation.VLLMGeneration`]):
-            TRL's, in server mode.
-        request_timeout_s (`float`):
-            Timeout of a request in seconds.
     """
 
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float):
@@ -132,8 +126,8 @@ class VLLMServer:
 
 
 class BackgroundClient:
-    """Replaces TRL's [`~trl.generation.vllm_client.VLLMClient`] on the main process: a thread waits for completions, and
-    a failed update is raised later, on all processes, which would otherwise wait for this one."""
+    """Replaces TRL's client on the main process: a thread waits for completions, and a failed update is raised later, on all
+    processes, which would otherwise wait for this one."""
 
     def __init__(self, client: VLLMClient, timeout_s: float):
         self._client = client

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 
-from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.duration import duration_weights, weights_by_competition
+from trl_mle.trainer.foreign import evaluations_from
 
 
 class DurationWeighted:

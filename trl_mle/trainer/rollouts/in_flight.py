@@ -18,18 +18,11 @@ from trl_mle.trainer.rollouts.sampler import Sampler
 
 class RolloutsInFlight:
     """
-    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes.
+    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. With `keeps_logps`
+    rollouts may be trained on after an update.
 
     All processes call its methods together. While they wait, they exchange every fifth of a second which programs have
     finished, so that no timeout of a collective operation limits the duration of a program.
-
-    Args:
-        ledger ([`RolloutLedger`]):
-            The ledger of all processes.
-        reward ([`~trl_mle.rewards.MLEReward`]), sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
-            Execute the programs of this process, and sample.
-        keeps_logps (`bool`, *optional*, defaults to `True`):
-            Whether rollouts may be trained on after an update.
     """
 
     def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, keeps_logps: bool = True):
@@ -104,12 +97,6 @@ class RolloutsInFlight:
         if self.ledger.in_flight and not self.keeps_logps:
             raise ValueError(
                 "the checkpoint has rollouts of earlier steps: resume with max_in_flight of more than one batch"
-            )
-        rows = [*(rollout.row for rollout in self.ledger.in_flight.values()), *state["asked"]]
-        asked = {row["competition"] for row in rows if "competition" in row}
-        if missing := [name for name in sorted(asked) if name not in self._reward.competitions]:
-            raise ValueError(
-                f"the checkpoint has rollouts in flight of {', '.join(missing)}: resume with these among the competitions"
             )
         self._sampler.load(state["asked"], self.ledger.step)
         self.stop()

@@ -27,16 +27,11 @@ class RolloutLedger:
     The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
     which these finish, whenever they were sampled; none is dropped.
 
-    Args:
-        max_in_flight (`int`):
-            Maximum number of rollouts in flight.
-        group_size (`int`):
-            Number of rollouts that are trained on together, consecutive in sampling order.
     """
 
     def __init__(self, max_in_flight: int, group_size: int):
         self.max_in_flight = max_in_flight
-        self.group_size = group_size
+        self.group_size = group_size  # rollouts that are trained on together, consecutive in sampling order
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = 0
         self.in_flight: dict[int, Rollout] = {}
@@ -95,7 +90,7 @@ class RolloutLedger:
             )
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
-        """Metrics of a generation step; docs/metrics.md describes them."""
+        """How many rollouts are in flight, and the ages in generation steps of those that were taken."""
         ages = [float(self.step - 1 - rollout.step) for rollout in taken]
         return {
             "in_flight": float(len(self.in_flight)),

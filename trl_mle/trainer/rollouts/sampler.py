@@ -18,10 +18,9 @@ from trl_mle.trainer.rollouts.ledger import Rollout
 class Sampler:
     """
     Samples completions on request: a vLLM server starts at once, in parallel with the trainer; other engines sample
-    when the completions are received. All processes call its methods together.
-
-    With `keeps_logps` rollouts may be trained on after an update, so that they need log-probabilities of the policy that
-    sampled. The trainer computes these, or the server if it samples while the policy changes.
+    when the completions are received. All processes call its methods together. With `keeps_logps` rollouts may be trained
+    on after an update, and need log-probabilities of the policy that sampled: the trainer's, or the server's if it samples
+    while the policy changes.
     """
 
     def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
@@ -33,8 +32,7 @@ class Sampler:
         self.step = 0  # generation steps trained on when they were requested
 
     def ask(self, rows: list[Row], step: int) -> None:
-        """Requests a completion for each of this process's rows from the current policy; `step` counts the generation
-        steps trained on so far."""
+        """Requests a completion for each of this process's rows from the current policy."""
         self.rows, self.step = gather_object(rows), step
         self._send()
 
