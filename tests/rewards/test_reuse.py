@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 from support.fake_executor import FakeExecutor
-from support.scripted_executor import SOLUTION
 from support.scripted_model import ScriptedModel
 
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter
 from trl_mle.rewards import MLEReward
 
@@ -156,16 +155,3 @@ def test_without_the_option_nothing_is_reused(wine):
     MLEReward([wine], executor, show_progress=False)(["", ""], [FIRST, FIRST], log_extra=columns.__setitem__)
     assert len(executor.programs) == 2
     assert "reused" not in columns
-
-
-def test_programs_that_are_really_executed(wine):
-    text = SOLUTION.replace("\nmodel.fit", "\n# now\nmodel.fit")
-    with LocalExecutor(max_parallel=2, timeout_s=20) as executor:
-        reward = reward_of(executor, wine, instrumenter=AstInstrumenter())
-        first, second = reward.evaluate_many([(SOLUTION, "wine"), (text, "wine")])
-        other = reward.evaluate(text, "wine")
-    assert first.valid
-    assert len(first.milestones) > 3
-    assert other == replace(first, source=second.source, queue_wait_s=0.0, reused=True)
-    assert second == other
-    assert "# now" in second.source

@@ -60,7 +60,8 @@ def make_tokenizer(family):
 
 
 def save_family(folder, family):
-    """Saves a model that answers with `GOES_ON` or `PROGRAM`, one token, then ends, and after the end would say more."""
+    """Saves a model that answers with `GOES_ON` or `PROGRAM`, one token, then ends, and after the end would say
+    more."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 

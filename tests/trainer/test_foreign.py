@@ -34,9 +34,9 @@ def test_what_a_column_says():
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ({"duration_s": [1.0]}, {}, r'^log_extra\("duration_s", ...\) got 1 values for 2 completions: log one per completion'),
-        ({"duration_s": [1.0, -1]}, {}, r'^log_extra\("duration_s", ...\) got -1: log seconds, or None where Δt is unknown$'),
-        ({}, {"objective": "max_at_k"}, r"^objective='max_at_k' needs the quality of valid completions: log_extra\('quality'"),
+        ({"duration_s": [1.0]}, {}, "got 1 values for 2 completions: log one per"),
+        ({"duration_s": [1.0, -1]}, {}, "got -1: log seconds, or None where"),
+        ({}, {"objective": "max_at_k"}, "needs the quality of valid completions"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(columns, options, message):
@@ -65,11 +65,8 @@ def test_a_function_around_ours_trains_as_ours_does(program_model, tmp_path):
         )
         trainer.train()
         table = pd.read_parquet(tmp_path / cls.__name__ / "completions" / "completions_00002.parquet")
-        runs[cls] = (
-            trainer.turns,
-            trainer.solution_prompts.pool.state_dict(),
-            table.drop(columns="timestamp", errors="ignore"),
-        )
+        table = table.drop(columns="timestamp", errors="ignore")
+        runs[cls] = trainer.turns, trainer.solution_prompts.pool.state_dict(), table
     for ours, theirs in zip(runs[ReplayTrainer][:2], runs[Wrapped][:2], strict=True):
         assert ours == theirs
     assert "program" not in runs[Wrapped][2].columns

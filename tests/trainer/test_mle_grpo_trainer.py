@@ -38,12 +38,9 @@ def stock_weights(tiny_model, tmp_path_factory):
     return trained_weights(tiny_model, tmp_path_factory.mktemp("stock"), cls=GRPOTrainer)
 
 
-def test_without_weighting_weights_are_bit_equal_to_stock_grpo(tiny_model, tmp_path, stock_weights):
-    assert equal(trained_weights(tiny_model, tmp_path, duration_weighting="none"), stock_weights)
-
-
-def test_without_durations_weights_are_bit_equal_to_stock_grpo(tiny_model, tmp_path, stock_weights):
-    assert equal(trained_weights(tiny_model, tmp_path, reward=text_reward), stock_weights)
+@pytest.mark.parametrize("options", [{"duration_weighting": "none"}, {"reward": text_reward}])
+def test_without_weights_or_durations_it_is_stock_grpo_to_the_bit(tiny_model, tmp_path, stock_weights, options):
+    assert equal(trained_weights(tiny_model, tmp_path, **options), stock_weights)
 
 
 def test_any_reward_function_gets_the_weighting_by_logging_durations(tiny_model, tmp_path, stock_weights):
@@ -108,17 +105,9 @@ def test_program_metrics_are_logged_per_competition(tiny_model, tmp_path):
 
 def test_evaluation_is_not_weighted_and_logs_stay_in_step(tiny_model, tmp_path):
     evaluation = Dataset.from_dict({"prompt": PROMPTS, "competition": ["a", "b"]})
-    trainer = make_trainer(
-        tiny_model,
-        tmp_path,
-        trainer_kwargs={"eval_dataset": evaluation},
-        eval_strategy="steps",
-        eval_steps=1,
-        per_device_eval_batch_size=4,
-        num_generations_eval=2,
-        log_completions=True,
-        num_completions_to_print=1,
-    )
+    options = {"eval_strategy": "steps", "eval_steps": 1, "per_device_eval_batch_size": 4, "num_generations_eval": 2}
+    options |= {"log_completions": True, "trainer_kwargs": {"eval_dataset": evaluation}}
+    trainer = make_trainer(tiny_model, tmp_path, **options)
     trainer.train()
     logs = last_logs(trainer)  # four completions of training, then four of evaluation
     assert logs["duration_weight"][:4] != [1.0] * 4
@@ -168,17 +157,8 @@ def test_samples_do_not_follow_what_the_models_folder_advises(tiny_model, tmp_pa
 
 
 def test_prompts_are_made_from_competitions(tiny_model, tmp_path):
-    args = MLEGRPOConfig(
-        str(tmp_path),
-        use_cpu=True,
-        bf16=False,
-        per_device_train_batch_size=8,
-        num_generations=4,
-        max_steps=10,
-        steps_per_generation=2,
-        max_prompt_length=None,
-        save_strategy="no",
-    )
+    options = ON_CPU | {"per_device_train_batch_size": 8, "num_generations": 4, "max_steps": 10}
+    args = MLEGRPOConfig(str(tmp_path), **options, steps_per_generation=2, max_prompt_length=None)
     competitions = ["digits", load_competition("wine")]
     trainer = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=competitions, limits=Limits(17, 999))
     dataset = trainer.train_dataset

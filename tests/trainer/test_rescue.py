@@ -58,8 +58,8 @@ def whole(tiny_model, tmp_path_factory):
 
 def test_goes_back_to_the_weights_that_wrote_the_best_programs(whole):
     trainer, weights = whole
-    # Three quarters are valid up to step 4: the first three steps are as good as the next, and the first are kept. After steps 5, 6
-    # and 7, none of three steps' is: the share falls below a quarter after step 7
+    # Three quarters are valid up to step 4: the first three steps are as good as the next, and the first are kept.
+    # After steps 5, 6 and 7, none of three steps' is: the share falls below a quarter after step 7
     assert not equal(weights[7], weights[3])
     assert equal(weights[8], weights[3])
     assert not equal(weights[9], weights[3])  # training goes on

@@ -21,7 +21,8 @@ class Evaluation:
     reward: float | None  # `None` if our infrastructure failed twice, so that the completion could not be judged
     duration_s: float | None = None  # Δt of its program; `None` without a program
     score: Score | None = None  # of its submission; `None` if the program failed
-    # How the execution ended (an `Outcome` equals its name), or `"no_code"`; `None` if another reward function does not say
+    # How the execution ended (an `Outcome` equals its name), or `"no_code"`; `None` if another reward function does
+    # not say
     outcome: str | None = NO_CODE
     milestones: tuple[str, ...] = ()  # that were reached, in order
     output: str = ""  # of the program, errors last; bounded

@@ -42,16 +42,17 @@ class MLEReward:
 
     | the completion | reward |
     |---|---|
-    | no code, a program that fails, or an invalid submission | `fail_reward`, and `milestone_reward` for each milestone reached |
-    | a valid submission | the competition's score (its sign flipped where lower is better), at least `floor` |
+    | no code, a program that fails, an invalid submission | `fail_reward`, `milestone_reward` per milestone reached |
+    | a valid submission | the score (its sign flipped where lower is better), at least `floor` |
     | our own infrastructure failed, twice | `None` |
 
-    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than a failed
-    program (a log loss can reach 36).
+    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than
+    a failed program (a log loss can reach 36).
 
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
-            Competitions, or their ids, for the `competition` column of the dataset. Many are loaded as their programs come.
+            Competitions, or their ids, for the `competition` column of the dataset. Many are loaded as their programs
+            come.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
@@ -113,8 +114,8 @@ class MLEReward:
         scoring = competition.scoring
         if scoring.best is not None and scoring.gain(scoring.best) <= self.floor:
             raise CompetitionError(
-                f"fail_reward={self.fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no score of "
-                f"{competition.id} is above {scoring.gain(scoring.best):g}: lower it"
+                f"fail_reward={self.fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no "
+                f"score of {competition.id} is above {scoring.gain(scoring.best):g}: lower it"
             )
 
     def __call__(
@@ -128,10 +129,10 @@ class MLEReward:
         **kwargs: Any,
     ) -> list[float | None]:
         """
-        The reward of each completion. These are texts, or conversations whose last message is the completion; `competition`
-        is the dataset's column of ids, optional if there is only one; `evaluation` has evaluations from before, as
-        [`~trl_mle.trainer.MLEGRPOTrainer`] makes them. `log_extra` gets [`~trl_mle.rewards.columns.columns_of`], and the
-        column `program` of completions that are evaluated here.
+        The reward of each completion. These are texts, or conversations whose last message is the completion;
+        `competition` is the dataset's column of ids, optional if there is only one; `evaluation` has evaluations from
+        before, as [`~trl_mle.trainer.MLEGRPOTrainer`] makes them. `log_extra` gets
+        [`~trl_mle.rewards.columns.columns_of`], and the column `program` of completions that are evaluated here.
         """
         evaluations = evaluation
         if evaluations is None:
@@ -167,15 +168,16 @@ class MLEReward:
         return any(getattr(type(self), method) is not getattr(MLEReward, method) for method in methods)
 
     def check_known(self, competition: Iterable[str] | None) -> None:
-        """Raises `ValueError` if a column of ids names an unknown competition, or is missing though there are several."""
+        """Raises `ValueError` if a column of ids names an unknown competition, or is missing though there are
+        several."""
         for name in [self._only_competition()] if competition is None else dict.fromkeys(competition):
             if name not in self.competitions:
                 names = ", ".join(self.competitions.few())
                 raise ValueError(f"the reward does not know the competition {name!r}; it was given: {names}")
 
     def longest_s(self, completions: int) -> float:
-        """Maximum time in seconds for which a process may wait for programs if every process evaluates this many at once:
-        each may run and be graded twice, and may first wait equally long for an equal one."""
+        """Maximum time in seconds for which a process may wait for programs if every process evaluates this many at
+        once: each may run and be graded twice, and may first wait equally long for an equal one."""
         once_s = self.executor.longest_s(completions) + completions * self._grading_s
         return (4 if self.reuse_results else 2) * once_s
 
@@ -190,9 +192,9 @@ class MLEReward:
         time_is_up: Callable[[], bool] = lambda: False,
     ) -> list[Evaluation]:
         """
-        Evaluates completions, each for its competition; programs run in parallel as far as the executor allows. `on_done`
-        is called with the index and the evaluation of each as soon as it is known. Once `time_is_up`, programs that are
-        still running end, and have no reward.
+        Evaluates completions, each for its competition; programs run in parallel as far as the executor allows.
+        `on_done` is called with the index and the evaluation of each as soon as it is known. Once `time_is_up`,
+        programs that are still running end, and have no reward.
         """
         return self._wait_for(self.submit(items), on_done, time_is_up)
 

@@ -85,7 +85,8 @@ class Execution(PendingEvaluation):
 
 
 def _graded(result: ExecutionResult, competition: Competition) -> Future[Score | None]:
-    """The score of a submission, `None` without one. A metric that is not ours may take long, so a thread computes it."""
+    """The score of a submission, `None` without one. A metric that is not ours may take long, so a thread computes
+    it."""
     grading: Future[Score | None] = Future()
     submission = result.submission if result.outcome is Outcome.OK else None
 
@@ -103,9 +104,9 @@ def _graded(result: ExecutionResult, competition: Competition) -> Future[Score |
 
 
 class Repeat(PendingEvaluation):
-    """A program that waits for an equal one, and is executed if that one is stopped, or if `reuse` returns its evaluation
-    as `None`. It then executes the other's text, because the instrumenter must not be called again: other processes may not call
-    it."""
+    """A program that waits for an equal one, and is executed if that one is stopped, or if `reuse` returns its
+    evaluation as `None`. It then executes the other's text, because the instrumenter must not be called again: other
+    processes may not call it."""
 
     def __init__(
         self,

@@ -18,8 +18,8 @@ FIELDS = [field.name for field in fields(Evaluation)]
 
 @dataclass
 class Sample:
-    """A completion, the kind of its prompt (`"scratch"`, `"improve"` or `"debug"`), the index of the program that the prompt
-    shows, and its evaluation, once its program was executed."""
+    """A completion, the kind of its prompt (`"scratch"`, `"improve"` or `"debug"`), the index of the program that the
+    prompt shows, and its evaluation, once its program was executed."""
 
     completion: Completion
     step: str = "scratch"
@@ -29,13 +29,14 @@ class Sample:
 
 class ProgramLog:
     """
-    A line for each program, written when it ends: the fields of its [`Evaluation`], its competition, the time, and what else its
-    writer knows. A SIGKILL loses at most the last line.
+    A line for each program, written when it ends: the fields of its [`Evaluation`], its competition, the time, and
+    what else its writer knows. A SIGKILL loses at most the last line.
 
-    With `settings`, all that the completions depend on, completions have lines, too, written before their programs run, and
-    `samples` holds all that was written, by competition and index, so that nothing is sampled or executed twice. `contents` has
-    the [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Raises `ValueError` if the file, which only
-    one process may write, was made with other settings or contents, or cannot be read.
+    With `settings`, all that the completions depend on, completions have lines, too, written before their programs
+    run, and `samples` holds all that was written, by competition and index, so that nothing is sampled or executed
+    twice. `contents` has the [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Raises
+    `ValueError` if the file, which only one process may write, was made with other settings or contents, or cannot be
+    read.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any] | None = None, contents: Mapping[str, str] | None = None):
@@ -76,7 +77,8 @@ class ProgramLog:
             changed = [f"content of {competition}"]
         if changed or competition not in self._headings:
             raise ValueError(
-                f"{self.path} was made with other settings ({', '.join(changed)}): remove it, or use another output_dir"
+                f"{self.path} was made with other settings ({', '.join(changed)}): remove it, or use another "
+                "output_dir"
             )
 
     def now(self) -> float:
@@ -98,7 +100,8 @@ class ProgramLog:
         self._write(rows)
 
     def add_evaluation(self, competition: str, index: int, evaluation: Evaluation) -> None:
-        """Adds the evaluation of a completion, unless it is a failure of our infrastructure, which is retried later."""
+        """Adds the evaluation of a completion, unless it is a failure of our infrastructure, which is retried
+        later."""
         if evaluation.reward is not None:
             sample = self.samples[competition, index]
             sample.evaluation = evaluation

@@ -14,7 +14,11 @@ from trl_mle.showing import PlainConsole
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
 ARGUMENTS_FILE = "arguments.json"  # there, too: how the policy was asked and rewarded, by these arguments of its run
-ARGUMENTS_KEPT = ("model_name_or_path", "model_revision", "chat_template_kwargs", "competitions", "data_dir", "holdout", "begin_program", "ideas", "max_prompt_length", "max_completion_length", "objective", "max_at_k", "fail_reward", "milestone_reward", *OF_A_PROGRAM)  # fmt: skip
+ARGUMENTS_KEPT = (
+    *("model_name_or_path", "model_revision", "chat_template_kwargs", "competitions", "data_dir", "holdout"),
+    *("begin_program", "ideas", "max_prompt_length", "max_completion_length", "objective", "max_at_k"),
+    *("fail_reward", "milestone_reward", *OF_A_PROGRAM),
+)
 RUNNING_FILE = "running.json"  # in the folder of the executions' record
 WRITE_S = 1.0  # seconds between two writes
 
@@ -28,8 +32,8 @@ def read_arguments(path: Path) -> dict[str, Any]:
 
 
 class ProgramsProgress:
-    """The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run. In a
-    folder, `running.json` has the same information."""
+    """The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run.
+    In a folder, `running.json` has the same information."""
 
     def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):
         console = PlainConsole(stderr=True)

@@ -41,8 +41,8 @@ class SolutionPool:
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
         size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition, without duplicates: of more than 32 competitions fewer, 2,048 over
-            all, but four at least. The worst leave first.
+            Number of solutions kept per competition, without duplicates: of more than 32 competitions fewer, 2,048
+            over all, but four at least. The worst leave first.
     """
 
     def __init__(self, competitions: Mapping[str, Competition], size: int = 64):
@@ -66,8 +66,8 @@ class SolutionPool:
 
     def sample(self, competition: str, rng: random.Random) -> Solution | None:
         """
-        Samples a valid solution to improve: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so that
-        neither the worst nor the best dominates. `None` if there is no solution yet.
+        Samples a valid solution to improve: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so
+        that neither the worst nor the best dominates. `None` if there is no solution yet.
         """
         if competition not in self._solutions:
             return None
@@ -101,7 +101,8 @@ def syntax_tree_id(source: str) -> str:
 
 
 def _describe(node: ast.AST) -> str:
-    """Describes a node without its children: in the order of `ast.walk` the whole tree, without `ast.dump`'s recursion."""
+    """Describes a node without its children: in the order of `ast.walk` the whole tree, without `ast.dump`'s
+    recursion."""
     return f"{type(node).__name__} {[(name, _kind(value)) for name, value in ast.iter_fields(node)]}"
 
 

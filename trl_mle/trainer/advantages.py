@@ -1,4 +1,5 @@
-"""Advantages with separate parts for progress towards a valid submission and for quality. Derivations: docs/objective.md."""
+"""Advantages with separate parts for progress towards a valid submission and for quality. Derivations:
+docs/objective.md."""
 
 from math import comb
 
@@ -7,7 +8,8 @@ import torch
 
 # Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid
 QUALITY_SCALE = 3.0
-# By how much a valid completion's progress exceeds the best failed one's, at least; beside it, a milestone (0.1) stays small
+# By how much a valid completion's progress exceeds the best failed one's, at least; beside it, a milestone (0.1) stays
+# small
 VALID_STEP = 0.3
 
 
@@ -19,8 +21,8 @@ def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
     \text{gain}_i = \frac{1}{\binom{n}{k}} \sum_{I \ni i} \big(\max I - \max I \setminus \{i\}\big).
     $$
 
-    Times $n$ they are unbiased weights of $\nabla \log \pi$, in a mean over the samples, for the gradient of the expected best
-    of k; see https://huggingface.co/papers/2505.15201 and https://huggingface.co/papers/2510.23393.
+    Times $n$ they are unbiased weights of $\nabla \log \pi$, in a mean over the samples, for the gradient of the
+    expected best of k; see https://huggingface.co/papers/2505.15201 and https://huggingface.co/papers/2510.23393.
 
     Args:
         values (`torch.Tensor` of shape `(n,)`):
@@ -56,10 +58,10 @@ def group_advantages(
     \hat{A}_i = \frac{p_i - \bar{p}}{\max(s_p, 0.3)} + q_i - \bar{q},
     $$
 
-    where the means and the deviation $s_p$ are taken over the group, and $q_i = 0$ for invalid completions. With the ranks
-    of the $m$ valid completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their mean
-    rank, $q_i$ is $3 \, u_i$ for `mean_rank`, and $3 \, m$ times the [`best_of_k_gains`] of $u$ for `max_at_k`, with
-    $m < k$ of the best of $m$.
+    where the means and the deviation $s_p$ are taken over the group, and $q_i = 0$ for invalid completions. With the
+    ranks of the $m$ valid completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their
+    mean rank, $q_i$ is $3 \, u_i$ for `mean_rank`, and $3 \, m$ times the [`best_of_k_gains`] of $u$ for `max_at_k`,
+    with $m < k$ of the best of $m$.
 
     Args:
         progress (`torch.Tensor` of shape `(B,)`):

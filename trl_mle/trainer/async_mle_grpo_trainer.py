@@ -32,24 +32,14 @@ class ReplayedBatch(Batch):
 
 class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
     """
-    [`MLEGRPOTrainer`] whose steps train on the groups that finished first, whenever they were sampled, while slower programs
-    keep running. Needs `args.async_rollouts` and an [`~trl_mle.rewards.MLEReward`]; takes the same arguments.
+    [`MLEGRPOTrainer`] whose steps train on the groups that finished first, whenever they were sampled, while slower
+    programs keep running. Needs `args.async_rollouts` and an [`~trl_mle.rewards.MLEReward`]; takes the same arguments.
     """
 
     is_asynchronous = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._check_asynchronous()
-        assert self.reward is not None
-        assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
-        ledger = RolloutLedger(self.args.max_in_flight, self.args.group_size)
-        sampler = Sampler(self, self.args.keeps_logps)
-        self.rollouts = RolloutsInFlight(ledger, self.reward, sampler, self.args.keeps_logps)
-        self.saved["rollouts"] = self.rollouts
-
-    def _check_asynchronous(self) -> None:
-        """Raises `ValueError` if no reward function can execute programs ahead."""
         if self.tools or self.environment_factories is not None or self.rollout_func is not None:
             raise ValueError("async_rollouts does not support tools, environments or rollout functions")
         if self.reward is None:
@@ -58,6 +48,11 @@ class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
             raise ValueError(
                 "async_rollouts calls the reward's `submit`, and not `evaluations`: override that instead"
             )
+        assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
+        ledger = RolloutLedger(self.args.max_in_flight, self.args.group_size)
+        sampler = Sampler(self, self.args.keeps_logps)
+        self.rollouts = RolloutsInFlight(ledger, self.reward, sampler, self.args.keeps_logps)
+        self.saved["rollouts"] = self.rollouts
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         try:

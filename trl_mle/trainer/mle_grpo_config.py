@@ -112,8 +112,8 @@ class MLEGRPOConfig(GRPOConfig):
     duration_weighting: str | None = field(
         default=None,
         metadata={
-            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt) or `none`. `None` for the "
-            "objective's default.",
+            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt) or `none`. `None` for "
+            "the objective's default.",
             "choices": ["linear", "none"],
         },
     )
@@ -125,9 +125,7 @@ class MLEGRPOConfig(GRPOConfig):
     )
     max_in_flight: int | None = field(
         default=None,
-        metadata={
-            "help": "Maximum number of rollouts in flight. `None` for two generation batches, three with a vLLM server."
-        },
+        metadata={"help": "Maximum number of rollouts in flight. `None` for two batches, three with a vLLM server."},
     )
     share_prompts: bool = field(
         default=False,
@@ -157,7 +155,8 @@ class MLEGRPOConfig(GRPOConfig):
         names = ["reward", *OBJECTIVES]
         if self.objective not in names and "." not in self.objective:
             raise ValueError(
-                f"objective must be {', '.join(map(repr, names))} or the dotted name of a class, got {self.objective!r}"
+                f"objective must be {', '.join(map(repr, names))} or the dotted name of a class, got "
+                f"{self.objective!r}"
             )
         if self.objective == "max_at_k":
             size = self.group_size
@@ -181,7 +180,7 @@ class MLEGRPOConfig(GRPOConfig):
         low, high = self.duration_weight_low, self.duration_weight_high
         if not 0 <= (0 if low is None else low) <= 1 <= (1 if high is None else high):
             raise ValueError(
-                f"duration_weight_low must be between 0 and 1, and duration_weight_high at least 1, got {low} and {high}"
+                f"duration_weight_low must be from 0 to 1, and duration_weight_high at least 1, got {low} and {high}"
             )
         if self.duration_weighting == "none" and (low, high) != (None, None):
             raise ValueError(
@@ -240,7 +239,8 @@ class MLEGRPOConfig(GRPOConfig):
 
     @property
     def optimizer_steps_per_generation(self) -> int:
-        """Smallest number of optimizer steps after which all completions have been trained on and new ones are generated."""
+        """Smallest number of optimizer steps after which all completions have been trained on and new ones are
+        generated."""
         return self.micro_steps_per_generation // math.gcd(
             self.micro_steps_per_generation, self.gradient_accumulation_steps
         )

@@ -1,6 +1,5 @@
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import batch_metrics
-from trl_mle.trainer.rescue import Rescue, trainable
+from trl_mle.trainer.rescue import Rescue
 
 
 class MLEGRPOTrainer(GRPOTrainer):
@@ -40,9 +39,9 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     A completion's advantage is multiplied by the [`~trl_mle.trainer.duration_weights`] of its program's duration Δt.
     Any reward function can report durations with TRL's `log_extra("duration_s", [...])`, one value per completion,
-    `None` if unknown. Evaluation and the KL term are never weighted. With probability `args.improve_probability`, a group
-    of completions improves an earlier solution. A completion that our infrastructure failed is left out, whatever the
-    reward functions return for it. [`AsyncMLEGRPOTrainer`] trains while programs run.
+    `None` if unknown. Evaluation and the KL term are never weighted. With probability `args.improve_probability`, a
+    group of completions improves an earlier solution. A completion that our infrastructure failed is left out,
+    whatever the reward functions return for it. [`AsyncMLEGRPOTrainer`] trains while programs run.
 
     Example:
 
@@ -69,8 +68,8 @@ class MLEGRPOTrainer(GRPOTrainer):
             Dataset to use for training. If `None`, it is built from `competitions`. The column `competition` holds the
             competition's id; without it, all rows count as one competition.
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
-            Competitions to train on, each loaded when it is first asked for. Without `train_dataset`, they provide the scratch
-            prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them.
+            Competitions to train on, each loaded when it is first asked for. Without `train_dataset`, they provide the
+            scratch prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them.
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits to state in prompts, without an [`~trl_mle.rewards.MLEReward`], whose executor defines them.
     """
@@ -126,7 +125,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         self.weighting = Weighting(args)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
         spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
-        self.rescue = Rescue(None if spread else partial(trainable, self.model), args.stop_when_stale)
+        self.rescue = Rescue(None if spread else self.model, args.stop_when_stale)
         self.add_callback(self.rescue)
         # What has a state in checkpoints, by the names of its files there
         self.saved: dict[str, checkpoint.Saved] = {
@@ -230,7 +229,8 @@ class MLEGRPOTrainer(GRPOTrainer):
     ) -> torch.Tensor:
         mode = "train" if self.model.training else "eval"
         inputs = self._evaluated(inputs, completions)
-        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the latter
+        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the
+        # latter
         whole = [without_opening(prompt) for prompt in prompts]
         rewards_per_func = super()._calculate_rewards(inputs, whole, completions, completion_ids_list)
         if self.reward is not None:
@@ -312,8 +312,8 @@ class MLEGRPOTrainer(GRPOTrainer):
         if self.is_world_process_zero():
             pushes.prepare_repo(self.args, self.hub_model_id, token)
 
-    def create_model_card(self, model_name: str | None = None, *args: Any, **kw: Any) -> None:  # type: ignore[override]
+    def create_model_card(self, model_name: Any = None, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """See [`~trl.GRPOTrainer`]; what the model is for and its results are ours, all else is TRL's."""
-        super().create_model_card(model_name, *args, **kw)
+        super().create_model_card(model_name, *args, **kwargs)
         if self.is_world_process_zero():
             pushes.complete_card(self, model_name)

@@ -20,8 +20,8 @@ OUTCOMES = (*map(str, Outcome), NO_CODE)
 def batch_metrics(
     completions: Sequence[Completion], competitions: Mapping[str, Competition], by_kind: bool, instrumented: bool
 ) -> dict[str, float]:
-    """All metrics of the completions of *all* processes, because quantiles and maxima cannot be averaged afterwards: of
-    all programs, of each competition if there are several but few, and with `by_kind` of each kind of prompt.
+    """All metrics of the completions of *all* processes, because quantiles and maxima cannot be averaged afterwards:
+    of all programs, of each competition if there are several but few, and with `by_kind` of each kind of prompt.
     docs/metrics.md describes each."""
     metrics: dict[str, float] = {}
     present = dict.fromkeys(item.competition for item in completions)

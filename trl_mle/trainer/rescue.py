@@ -1,6 +1,6 @@
 """Goes back to a run's best weights when its programs stop being valid, and notices when it finds nothing new."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,6 @@ STALE_STEPS = 8  # without a score that the run had not seen
 WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
 
 
-def trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters that are trained, by name."""
-    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-
-
 @dataclass
 class _State:
     best_share: float = 0.0  # of valid programs in three steps
@@ -44,16 +39,16 @@ class _State:
 
 class Rescue(TrainerCallback):
     """
-    Keeps a run alive: if the share of valid programs in three steps falls below a quarter of the best that it was in three
-    steps, the weights that wrote the best are put back, the optimizer forgets its moments, and the learning rate is
-    halved. Also says if no score was new for 8 steps, and then ends training if asked to.
+    Keeps a run alive: if the share of valid programs in three steps falls below a quarter of the best that it was in
+    three steps, the weights that wrote the best are put back, the optimizer forgets its moments, and the learning rate
+    is halved. Also says if no score was new for 8 steps, and then ends training if asked to.
 
     A copy of the best trainable weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP
-    spread weights over processes: there, `weights` is `None`, and only a warning says what to do.
+    spread weights over processes: there, `model` is `None`, and only a warning says what to do.
     """
 
-    def __init__(self, weights: Callable[[], dict[str, torch.Tensor]] | None, stops_when_stale: bool):
-        self._weights, self._stops_when_stale = weights, stops_when_stale
+    def __init__(self, model: torch.nn.Module | None, stops_when_stale: bool):
+        self._model, self._stops_when_stale = model, stops_when_stale
         self._best: dict[str, torch.Tensor] = {}  # the weights
         self._state = _State()
         self._said = False  # that there was no new score for long
@@ -77,13 +72,14 @@ class Rescue(TrainerCallback):
             return
         if sum(valid for valid, _ in state.recent) >= LEAST_VALID:
             state.best_share, state.best_step = state.share(), step
-            if self._weights is not None:  # before they change: those that wrote these programs
-                self._best = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
+            # Before they change: those that wrote these programs
+            self._best = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Puts the best weights back if the programs are lost: here, because a step's gradient is applied, and the next is not begun."""
+        """Puts the best weights back if the programs are lost: here, because a step's gradient is applied, and the
+        next is not begun."""
         own = self._state
         if len(own.recent) == WINDOW and own.share() < LOST * own.best_share:
             lost = (
@@ -102,8 +98,12 @@ class Rescue(TrainerCallback):
             logger.warning("no new score since step %d: %s", own.new_step, ends)
             control.should_training_stop |= self._stops_when_stale
 
+    def _weights(self) -> dict[str, torch.Tensor]:
+        """The parameters that are trained, by name."""
+        named = self._model.named_parameters() if self._model is not None else ()
+        return {name: weight for name, weight in named if weight.requires_grad}
+
     def _go_back(self, optimizer: Any, lr_scheduler: Any) -> None:
-        assert self._weights is not None
         with torch.no_grad():
             for name, weight in self._weights().items():
                 weight.copy_(self._best[name])
@@ -130,5 +130,5 @@ class Rescue(TrainerCallback):
 
     def load_weights(self, folder: Path) -> None:
         """Reads the best weights of a checkpoint."""
-        if self._weights is not None and (folder / WEIGHTS_FILE).is_file():
+        if self._model is not None and (folder / WEIGHTS_FILE).is_file():
             self._best = load_file(folder / WEIGHTS_FILE)

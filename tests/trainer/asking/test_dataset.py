@@ -54,13 +54,8 @@ def train(model, folder, resume=None, **options):
 
 def test_training_asks_in_rounds_and_goes_on_after_a_resume(program_model, tmp_path):
     """Batches of three groups, and four competitions; the resume is in the second epoch."""
-    options = {
-        "max_steps": -1,
-        "num_train_epochs": 2,
-        "save_strategy": "steps",
-        "save_steps": 6,
-        "max_completion_length": 1,
-    }
+    options = {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 6}
+    options |= {"max_completion_length": 1}
     whole = train(program_model, tmp_path, **options)
     assert len(whole) == 8
     asked = [name for batch in whole for name in batch]
@@ -71,14 +66,8 @@ def test_training_asks_in_rounds_and_goes_on_after_a_resume(program_model, tmp_p
 
 @pytest.mark.parametrize(("size", "is_warned"), [(8, True), (4, False)])
 def test_several_competitions_in_turns_are_warned_of(tiny_model, tmp_path, caplog, size, is_warned):
-    args = MLEGRPOConfig(
-        str(tmp_path),
-        use_cpu=True,
-        bf16=False,
-        per_device_train_batch_size=8,
-        num_generations=size,
-        max_prompt_length=None,
-    )
+    options = {"use_cpu": True, "bf16": False, "per_device_train_batch_size": 8, "max_prompt_length": None}
+    args = MLEGRPOConfig(str(tmp_path), num_generations=size, **options)
     for names in (["digits"], ["digits", "wine"]):
         caplog.clear()
         MLEGRPOTrainer(tiny_model, text_reward, args, competitions=names)

@@ -69,7 +69,8 @@ def test_groups_are_asked_as_often_as_configured(trainer):
 
 
 def test_with_ideas_a_variation_of_a_good_one_is_asked_for():
-    """The best program's idea is varied most often. Where no solution has an idea with a number, the row stays as it is."""
+    """The best program's idea is varied most often. Where no solution has an idea with a number, the row stays as it
+    is."""
     tasks = TaskSet(["wine"])
     args = MLEGRPOConfig("out", **ON_CPU, ideas="default", improve_probability=0.5, num_generations=2)
     args.per_device_train_batch_size = 2

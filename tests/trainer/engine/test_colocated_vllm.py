@@ -10,8 +10,8 @@ from trl_mle.trainer.engine.vllm import sampling_seed
 
 class StandIn:
     """
-    Replaces TRL's vLLM, which needs a GPU or its own environment. When it starts, it seeds all generators, as vLLM does,
-    and then samples from torch's.
+    Replaces TRL's vLLM, which needs a GPU or its own environment. When it starts, it seeds all generators, as vLLM
+    does, and then samples from torch's.
     """
 
     def __init__(self, accelerator, tensor_parallel_size, max_completion_length, **options):

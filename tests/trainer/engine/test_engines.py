@@ -27,7 +27,7 @@ REPLAYED = {
     "cls": pool_runs.ReplayTrainer,
     "optim": "sgd",
     "learning_rate": 0.1,
-}  # with SGD a wrong scale would show
+}  # a wrong scale would show
 SAVED = {"steps": 4, "save_strategy": "steps", "save_steps": 2}
 LORA = {"peft_config": LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"])}
 ENGINES = {"ddp": ("MULTI_CPU", None), "zero1": ("DEEPSPEED", 1), "zero2": ("DEEPSPEED", 2), "zero3": ("DEEPSPEED", 3)}

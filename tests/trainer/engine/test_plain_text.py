@@ -18,15 +18,8 @@ def test_completions_are_shown_as_plain_text(tiny_model, tmp_path, monkeypatch, 
 
     monkeypatch.setenv("COLUMNS", "2000")
     monkeypatch.setitem(PROMPTS[0][0], "content", "".join(HOSTILE).replace("\ud800", ""))  # no dataset holds that
-    trainer = make_trainer(
-        tiny_model,
-        tmp_path,
-        reward,
-        max_steps=1,
-        max_prompt_length=None,
-        log_completions=True,
-        num_completions_to_print=None,
-    )
+    options = {"max_steps": 1, "max_prompt_length": None, "log_completions": True, "num_completions_to_print": None}
+    trainer = make_trainer(tiny_model, tmp_path, reward, **options)
     trainer.train()
     out = capsys.readouterr().out
     check_plain(out)

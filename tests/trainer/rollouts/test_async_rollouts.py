@@ -99,46 +99,31 @@ def check_rollouts(records, steps):
 
 
 class SnapshotTrainer(ReplayTrainer):
-    """Keeps the policy of each generation step, the batches, and the evaluations of their programs."""
+    """Keeps the policy of each generation step, and the batches."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
-        self.policies, self.batches, self.evaluations = [], [], []
+        self.policies, self.batches = [], []
 
     def _generate_and_score_completions(self, inputs):
         self.policies.append({name: p.detach().clone() for name, p in self.model.named_parameters()})
         self.batches.append(super()._generate_and_score_completions(inputs))
         return self.batches[-1]
 
-    def _calculate_rewards(self, inputs, *args):
-        self.evaluations.append([(example["competition"], example["evaluation"]) for example in inputs])
-        return super()._calculate_rewards(inputs, *args)
 
-
-@pytest.fixture(
-    scope="module",
-    params=[
+@pytest.mark.parametrize(
+    "options",
+    [
         pytest.param({}, id="fresh"),
         pytest.param({"steps_per_generation": 2, "beta": 0.1} | HALF, id="asked", marks=pytest.mark.slow),
         pytest.param({"gradient_accumulation_steps": 2, "beta": 0.1} | HALF, id="accumulated", marks=pytest.mark.slow),
     ],
 )
-def snapshots(request, program_model, tmp_path_factory):
-    """A trainer after four steps. Programs end at once: from step 2 on, each batch was sampled one step before."""
-    trainer = pool_runs.make_trainer(
-        program_model,
-        tmp_path_factory.mktemp("snapshots"),
-        SnapshotTrainer,
-        max_steps=4,
-        learning_rate=0.02,
-        **(TWO_BATCHES | FROM_SCRATCH | request.param),
-    )
+def test_ratios_are_against_the_policy_that_sampled(program_model, tmp_path, options):
+    """Programs end at once: from step 2 on, each batch was sampled one step before."""
+    options = TWO_BATCHES | FROM_SCRATCH | options | {"max_steps": 4, "learning_rate": 0.02}
+    trainer = pool_runs.make_trainer(program_model, tmp_path, SnapshotTrainer, **options)
     trainer.train()
-    return trainer
-
-
-def test_ratios_are_against_the_policy_that_sampled(snapshots, program_model):
-    trainer = snapshots
     steps = trainer.args.max_steps // trainer.args.optimizer_steps_per_generation
     ages = [set(turn["staleness"]) for turn in trainer.turns]
     assert ages == [{0}, {1}, {1}, {1}][: len(ages)]

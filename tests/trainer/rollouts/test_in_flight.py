@@ -53,7 +53,8 @@ class Reward:
 
 
 def steps(sampler, batches, count=4):
-    """The sampling in each step, and the ages of the rollouts trained on; checks at the end that no rollout is lost."""
+    """The sampling in each step, and the ages of the rollouts trained on; checks at the end that no rollout is
+    lost."""
     rollouts = RolloutsInFlight(RolloutLedger(batches * BATCH, BATCH), Reward(), sampler)
     for _ in range(count):
         sampler.said = ""

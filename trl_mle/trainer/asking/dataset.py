@@ -21,12 +21,13 @@ logger = get_logger(__name__)  # for the main process
 
 def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> Dataset:
     """
-    Builds a dataset of prompts from scratch (see [`scratch_prompt`]) with the columns `prompt` and `competition`, and with
-    `args.ideas` the column `idea`. A prompt is made when its row is read, and only then is its competition loaded.
+    Builds a dataset of prompts from scratch (see [`scratch_prompt`]) with the columns `prompt` and `competition`, and
+    with `args.ideas` the column `idea`. A prompt is made when its row is read, and only then is its competition
+    loaded.
 
-    Competitions come in the order of a [`rotation`], repeated, because TRL's sampler drops an incomplete generation batch.
-    With `max_steps`, all steps are in one epoch, so that no round repeats another's order. Otherwise, an epoch is the
-    shortest one that has every competition equally often and ends with an optimizer step.
+    Competitions come in the order of a [`rotation`], repeated, because TRL's sampler drops an incomplete generation
+    batch. With `max_steps`, all steps are in one epoch, so that no round repeats another's order. Otherwise, an epoch
+    is the shortest one that has every competition equally often and ends with an optimizer step.
     """
     prompts = args.completions_per_batch // args.group_size
     if args.max_steps > 0:
@@ -37,8 +38,8 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
         count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(competitions))
     if prompts == 1 < len(competitions):
         logger.warning(
-            "%d competitions and one group a step: while a step trains on one of them, the policy may forget the others; set "
-            "num_generations to a quarter or less of the completions of a step",
+            "%d competitions and one group a step: while a step trains on one of them, the policy may forget others; "
+            "set num_generations to a quarter or less of the completions of a step",
             len(competitions),
         )
     order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
@@ -52,8 +53,8 @@ def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig)
 
 
 def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
-    """Raises `ValueError` if some rows of a trainer's datasets have unknown competitions or prompts that are too long, or if
-    there is no whole batch; the prompts of an environment or a stream are checked when they arrive."""
+    """Raises `ValueError` if some rows of a trainer's datasets have unknown competitions or prompts that are too long,
+    or if there is no whole batch; the prompts of an environment or a stream are checked when they arrive."""
     datasets = list(eval_dataset.values()) if isinstance(eval_dataset, dict) else [eval_dataset]
     if trainer.makes_dataset:
         prompts = _scratch_prompts(trainer.competitions, trainer.limits, trainer.args)

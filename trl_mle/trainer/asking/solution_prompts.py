@@ -24,8 +24,9 @@ Prompt = list[dict[str, str]]
 class SolutionPrompts:
     """
     Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
-    `args.improve_probability`, a group of completions improves an earlier solution. With `args.ideas` it is asked for a
-    variation of that solution's idea instead: a model that writes valid programs tunes numbers better than it rewrites.
+    `args.improve_probability`, a group of completions improves an earlier solution. With `args.ideas` it is asked for
+    a variation of that solution's idea instead: a model that writes valid programs tunes numbers better than it
+    rewrites.
 
     A group's prompt is a function of the seed, the generation and the group's number over all processes, so that its
     members agree on every process. All processes observe the same programs, and so have the same pool.
@@ -53,8 +54,8 @@ class SolutionPrompts:
         return bool(self.competitions) and self.args.improve_probability > 0
 
     def check(self, has_environment: bool = False) -> None:
-        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough (of many competitions,
-        tries some)."""
+        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough (of many
+        competitions, tries some)."""
         if has_environment and self.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         for name in self.competitions.few() if self.shows_solutions and not self.ideas else ():

@@ -26,8 +26,8 @@ class CannotResume(ValueError):
 
 
 class EpochSampler(Sampler[int]):
-    """A sampler that draws an order whenever it is iterated, such as TRL's, in the order of the current epoch: a resumed
-    run draws those of the epochs before it first, and they are left out."""
+    """A sampler that draws an order whenever it is iterated, such as TRL's, in the order of the current epoch: a
+    resumed run draws those of the epochs before it first, and they are left out."""
 
     def __init__(self, sampler: Any, epoch: Callable[[], int]):
         self.sampler = sampler
@@ -60,8 +60,8 @@ def check_adapter(model: Any, checkpoint: Path) -> None:
     for name in ("r", "lora_alpha", "use_rslora", "use_dora"):
         if before.get(name) != now.get(name):
             raise CannotResume(
-                f"resume_from_checkpoint: {checkpoint} was trained with {name}={before.get(name)}, not {now.get(name)}: "
-                "resume it with the same, or begin a new run in another output_dir"
+                f"resume_from_checkpoint: {checkpoint} was trained with {name}={before.get(name)}, not "
+                f"{now.get(name)}: resume it with the same, or begin a new run in another output_dir"
             )
 
 

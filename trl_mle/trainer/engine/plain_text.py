@@ -1,9 +1,9 @@
 """
 The texts of prompts and answers, where TRL hands them to the policy and where it shows them.
 
-The messages of a prompt hold no special tokens of the policy's tokenizer: they show tables, programs and what these print. A
-prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for rewards it is a
-part of the completion's text, though not of its tokens, and not of the prompt.
+The messages of a prompt hold no special tokens of the policy's tokenizer: they show tables, programs and what these
+print. A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for
+rewards it is a part of the completion's text, though not of its tokens, and not of the prompt.
 """
 
 from typing import Any
@@ -18,8 +18,8 @@ from trl_mle.showing import for_terminal
 
 
 def keep_template_arguments(trainer: GRPOTrainer) -> None:
-    """Makes `chat_template_kwargs` defaults of the chat template that is saved with the policy, so that it is later asked as
-    it was in training."""
+    """Makes `chat_template_kwargs` defaults of the chat template that is saved with the policy, so that it is later
+    asked as it was in training."""
     arguments: Any = trainer.chat_template_kwargs  # parsed by now
     if arguments:
         trainer._tokenizer.chat_template = with_defaults(trainer._tokenizer.chat_template, arguments)
@@ -49,8 +49,8 @@ def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) 
         prompt = prompts[longest]
         text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
         raise CompetitionError(
-            f"a prompt has {len(prompt_ids[longest])} tokens, more than max_prompt_length={limit}: raise it, or set it to null "
-            f"({text[:60]!r})"
+            f"a prompt has {len(prompt_ids[longest])} tokens, more than max_prompt_length={limit}: raise it, or set it "
+            f"to null ({text[:60]!r})"
         )
 
 
@@ -70,8 +70,8 @@ def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None
 
 
 def make_logs_plain(logs: Any) -> None:
-    """Removes control characters from what `log_completions` shows: a policy may write what moves a terminal's cursor or
-    writes to its clipboard."""
+    """Removes control characters from what `log_completions` shows: a policy may write what moves a terminal's cursor
+    or writes to its clipboard."""
     for column in (logs["prompt"], logs["completion"], *logs["extra"].values()):
         values = [_plain(value) for value in column]
         column.clear()

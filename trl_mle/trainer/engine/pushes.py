@@ -38,15 +38,15 @@ PAPER = {
 CARD = """\
 # {name}
 
-{base_model}, trained by reinforcement learning to write programs that solve competitions on Kaggle. It was rewarded for
-their scores, not for being harmless: run what it writes in a sandbox, as {command} does.
+{base_model}, trained by reinforcement learning to write programs that solve competitions on Kaggle. It was rewarded
+for their scores, not for being harmless: run what it writes in a sandbox, as {command} does.
 
 ## Results
 
 {results}
 
-Programs sampled in training, seed {seed}; scores of the valid ones on the rows that training sees, the best of the run on
-held-out rows where there are any.
+Programs sampled in training, seed {seed}; scores of the valid ones on the rows that training sees, the best of the run
+on held-out rows where there are any.
 
 """
 HEADS = ("competition", "when", "programs", "valid", "mean score", "best score", "best of the run")

@@ -36,10 +36,10 @@ class Request:
 
 class VLLMServer:
     """
-    Wraps TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] if a server samples. Between [`ask`] and [`collect`],
-    a thread of the main process waits for the server while the trainer does other work. All processes call the methods
-    together, on their main threads, and if the server fails, all of them raise [`VLLMServerError`]. No request is in
-    flight while the server takes new weights.
+    Wraps TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] if a server samples. Between [`ask`] and
+    [`collect`], a thread of the main process waits for the server while the trainer does other work. All processes
+    call the methods together, on their main threads, and if the server fails, all of them raise [`VLLMServerError`].
+    No request is in flight while the server takes new weights.
     """
 
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float):
@@ -126,8 +126,8 @@ class VLLMServer:
 
 
 class BackgroundClient:
-    """Replaces TRL's client on the main process: a thread waits for completions, and a failed update is raised later, on all
-    processes, which would otherwise wait for this one."""
+    """Replaces TRL's client on the main process: a thread waits for completions, and a failed update is raised later,
+    on all processes, which would otherwise wait for this one."""
 
     def __init__(self, client: VLLMClient, timeout_s: float):
         self._client = client
@@ -137,8 +137,9 @@ class BackgroundClient:
         session = client.session
         session.hooks["response"].append(_check_status)
         session.request = functools.partial(session.request, timeout=timeout_s)  # type: ignore[method-assign]
-        for adapter in session.adapters.values():  # keeps TRL's retries, except for a server that hangs
-            adapter.max_retries = adapter.max_retries.new(read=False)  # type: ignore[attr-defined]  # HTTPAdapter has it
+        adapters: Any = session.adapters.values()
+        for adapter in adapters:  # keeps TRL's retries, except for a server that hangs
+            adapter.max_retries = adapter.max_retries.new(read=False)
 
     def generate(self, prompts: list[list[int]], n: int, **parameters: Any) -> dict[str, Any]:
         """Like TRL's if there is an answer; otherwise sends the request and returns nothing yet."""

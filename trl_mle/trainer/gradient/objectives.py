@@ -31,7 +31,8 @@ class Objective(Protocol):
 
 
 class MeanRank:
-    """Valid programs, and the rank of their score in the group, see [`~trl_mle.trainer.advantages.group_advantages`]."""
+    """Valid programs, and the rank of their score in the group, see
+    [`~trl_mle.trainer.advantages.group_advantages`]."""
 
     def __init__(self, args: Any):
         pass
@@ -55,7 +56,8 @@ OBJECTIVES: dict[str, Callable[[Any], Objective]] = {"mean_rank": MeanRank, "max
 
 
 def find_objective(args: Any) -> Objective | None:
-    """Creates the objective of a run from `args.objective`; `None` for `reward`. Raises `ValueError` if there is none."""
+    """Creates the objective of a run from `args.objective`; `None` for `reward`. Raises `ValueError` if there is
+    none."""
     name: str = args.objective
     if name == "reward":
         return None

@@ -18,8 +18,8 @@ from trl_mle.trainer.rollouts.sampler import Sampler
 
 class RolloutsInFlight:
     """
-    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. With `keeps_logps`
-    rollouts may be trained on after an update.
+    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. With
+    `keeps_logps` rollouts may be trained on after an update.
 
     All processes call its methods together. While they wait, they exchange every fifth of a second which programs have
     finished, so that no timeout of a collective operation limits the duration of a program.
@@ -77,12 +77,13 @@ class RolloutsInFlight:
         ]
 
     def metrics(self) -> dict[str, float]:
-        """As `async/…`, those of [`RolloutLedger.metrics`], and the seconds of the last step spent waiting for completions and
-        for programs."""
+        """As `async/…`, those of [`RolloutLedger.metrics`], and the seconds of the last step spent waiting for
+        completions and for programs."""
         return {f"async/{name}": value for name, value in self._metrics.items()}
 
     def stop(self) -> None:
-        """Ends the programs of this process, so that they take no slot from others. Should training go on, they are executed again."""
+        """Ends the programs of this process, so that they take no slot from others. Should training go on, they are
+        executed again."""
         for pending in self._pending.values():
             self._reward.stop(pending)
         self._pending, self._restored = {}, True

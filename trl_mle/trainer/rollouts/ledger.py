@@ -85,8 +85,8 @@ class RolloutLedger:
         unfinished = [rollout.id for rollout in self.unfinished]
         if self.sampled != self.trained + len(self.in_flight) or sorted(executing) != unfinished:
             raise RuntimeError(
-                f"the rollouts do not add up: {self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in "
-                f"flight; {unfinished} should run, {sorted(executing)} do"
+                f"the rollouts do not add up: {self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} "
+                f"in flight; {unfinished} should run, {sorted(executing)} do"
             )
 
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
@@ -112,8 +112,8 @@ class RolloutLedger:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["group_size"] != self.group_size:
             raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume "
-                "with its num_generations"
+                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: "
+                "resume with its num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self._ready = list(state["ready"])

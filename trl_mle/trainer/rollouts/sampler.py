@@ -18,9 +18,9 @@ from trl_mle.trainer.rollouts.ledger import Rollout
 class Sampler:
     """
     Samples completions on request: a vLLM server starts at once, in parallel with the trainer; other engines sample
-    when the completions are received. All processes call its methods together. With `keeps_logps` rollouts may be trained
-    on after an update, and need log-probabilities of the policy that sampled: the trainer's, or the server's if it samples
-    while the policy changes.
+    when the completions are received. All processes call its methods together. With `keeps_logps` rollouts may be
+    trained on after an update, and need log-probabilities of the policy that sampled: the trainer's, or the server's
+    if it samples while the policy changes.
     """
 
     def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
@@ -58,8 +58,8 @@ class Sampler:
         trainer = self._trainer
         if len(rows) % trainer.accelerator.num_processes or len(rows) % (trainer.num_generations or 1):
             raise ValueError(
-                f"the checkpoint's {len(rows)} requested completions do not form whole groups of {trainer.num_generations} on "
-                f"{trainer.accelerator.num_processes} processes: resume with as many as before"
+                f"the checkpoint's {len(rows)} requested completions do not form whole groups of "
+                f"{trainer.num_generations} on {trainer.accelerator.num_processes} processes: resume with as many"
             )
         self.rows, self.step, self._request = rows, step, None
         if self.server is not None:
