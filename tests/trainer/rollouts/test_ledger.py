@@ -56,25 +56,12 @@ def test_every_rollout_is_trained_or_in_flight(seed, group_size, batches):
         assert len(ledger.in_flight) <= ledger.max_in_flight
         assert len(set(trained)) == len(trained) == ledger.trained
         assert sorted([*trained, *ledger.in_flight]) == list(range(ledger.sampled))
-        ledger.check([rollout.id for rollout in ledger.unfinished])
         if rng.random() < 0.2:
             restored = RolloutLedger(ledger.max_in_flight, group_size)
             restored.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
             assert everything(restored) == everything(ledger)
             assert restored.in_flight == ledger.in_flight
             ledger = restored
-
-
-def test_a_lost_rollout_is_noticed():
-    ledger = RolloutLedger(8, 1)
-    ledger.add(rollouts(8))
-    ledger.finish(3, evaluation(1.0))
-    ledger.check([7, 6, 5, 4, 2, 1, 0])
-    with pytest.raises(RuntimeError, match=r"\[0, 1, .* should run, \[4, 5, 6, 7\] do"):
-        ledger.check([4, 5, 6, 7])
-    del ledger.in_flight[0]
-    with pytest.raises(RuntimeError, match=r"8 sampled, 0 trained, 7 in flight;"):
-        ledger.check(range(1, 8))
 
 
 def test_a_batch_may_be_larger_than_what_is_in_flight_after_a_resume():

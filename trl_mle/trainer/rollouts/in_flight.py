@@ -64,7 +64,6 @@ class RolloutsInFlight:
                 running = [pending.running_s() for pending in self._pending.values()]
                 progress.update(self.ledger.ready, f"slowest running {max(running, default=0):.0f} s")
                 wait([item.awaited for item in self._pending.values()], POLL_S, return_when=FIRST_COMPLETED)
-        self.ledger.check(gather_object(list(self._pending)))
         self._metrics |= {"wait_s": time.monotonic() - began} | self.ledger.metrics(taken)
         return taken
 
