@@ -16,21 +16,20 @@ NAN = math.nan
 
 
 def settings(objective="max_at_k", k=2):
-    return SimpleNamespace(
-        objective=objective,
-        max_at_k=k if objective == "max_at_k" else None,
-        group_size=4,
-    )
+    return SimpleNamespace(objective=objective, max_at_k=k if objective == "max_at_k" else None, group_size=4)
 
 
-def rows_of(qualities, programs=None):
-    return [
-        Completion(
-            None, "scratch", None, None,
-            Evaluation(None, quality=None if math.isnan(quality) else quality, source=programs[i] if programs else None),
-        )
-        for i, quality in enumerate(qualities)
-    ]  # fmt: skip
+def rows_of(qualities, programs=(None,) * 16):
+    qualities = [None if math.isnan(quality) else quality for quality in qualities]
+    evaluations = [Evaluation(None, quality=value, source=programs[i]) for i, value in enumerate(qualities)]
+    return [Completion(None, "scratch", None, None, evaluation) for evaluation in evaluations]
+
+
+def test_equal_programs_are_alike():
+    comparison = Comparison(settings("mean_rank"), [text_reward], torch.ones(1))
+    rows = rows_of([0.1, 0.9, 0.5, NAN], programs=["x", "x  # again", "y", "z"])
+    advantages = comparison.advantages(rows, torch.zeros(4, 1))
+    assert advantages[0] == advantages[1]
 
 
 def test_progress_lies_above_all_failures():
