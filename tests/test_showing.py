@@ -31,7 +31,7 @@ from trl_mle.showing import (
     markdown_code,
     terminal_line,
 )
-from trl_mle.trainer.engine.model_card import results_table
+from trl_mle.trainer.engine.pushes import results_table
 
 
 EVERYTHING = "\n".join(HOSTILE)

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 from support.openai_server import OpenAIServer
 
-from trl_mle.competitions import TaskSet
 from trl_mle.execution.options import make_executor
 from trl_mle.instrumentation import LanguageModelError
 from trl_mle.launching import MLEScriptArguments, check_engine, make_instrumenter, make_parser
-from trl_mle.scripts.train import check_arguments
 
 
 QUICKSTART = str(Path(__file__).parents[2] / "recipes" / "quickstart.yaml")
@@ -33,21 +31,6 @@ def test_vllm_beside_programs_on_a_gpu(more, message):
     script_args, training_args, _ = parsed("--use_vllm", "true", *more)
     with pytest.raises(ValueError, match=message) if message else nullcontext():
         check_engine(training_args, script_args.gpu_slots, use_peft=False)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--load_in_4bit", "true"], "vLLM cannot take quantized weights from training"),
-        (["--load_in_8bit", "true"], "set use_vllm to false"),
-        (["--lora_dropout", "0.05"], "a dropout of 0.05 adds noise to the importance ratios"),
-        ([], None),  # TRL's default dropout of 0.05 is not ours
-    ],
-)
-def test_an_adapter_that_cannot_be_trained_is_refused(tmp_path, more, message):
-    arguments = parsed("--use_vllm", "true", "--use_peft", "true", *more)
-    with pytest.raises(ValueError, match=message) if message else nullcontext():
-        check_arguments(tmp_path / "policy", TaskSet([]), *arguments)
 
 
 def test_an_adapter_under_fsdp_is_refused(monkeypatch):

@@ -110,7 +110,7 @@ def test_card(runs, hub):
     assert {"trl_mle", "grpo", "trl"} <= set(card.data.tags)
     for text in (
         "# good",
-        "This model writes programs",
+        "run what it writes in a sandbox",
         "`wine` (accuracy ↑) | before, step 1 | 4 |",
         "`wine` (accuracy ↑) | after, step 4 | 4 |",
         "| best score |",

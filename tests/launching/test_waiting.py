@@ -61,9 +61,6 @@ def test_a_slow_program_does_not_end_the_run(tiny_model, tmp_path):
 
     state = json.loads((tmp_path / "ours" / "trainer_state.json").read_text())
     assert state["global_step"] == 1
-    logged = state["log_history"][0]
-    assert timeout_s < logged["mle/process_wait_s/max"]  # how long the first process waits for the second
-    assert logged["mle/process_wait_s/mean"] == pytest.approx(logged["mle/process_wait_s/max"] / 2, rel=0.2)
     for rank in range(2):
         lines = [
             json.loads(line) for line in (tmp_path / "ours/executions" / f"rank-{rank}.jsonl").read_text().splitlines()

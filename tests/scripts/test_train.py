@@ -99,10 +99,6 @@ def run_script(monkeypatch):
         ),
         (["--push_to_hub", "true"], "push_to_hub: offline"),
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
-        (
-            ["--use_peft", "true", "--lora_dropout", "0.05", "--async_rollouts", "true"],
-            "a dropout of 0.05 adds noise",
-        ),
     ],
 )
 def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):

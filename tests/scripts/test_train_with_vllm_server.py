@@ -93,8 +93,6 @@ def test_generation_overlaps_training(policy, server, tmp_path):
     # The next batch has been asked for, and is in flight if it arrived before the programs of this one had ended
     assert len(state["asked"]) in (0, 8)
     assert len(state["asked"]) + len(state["in_flight"]) >= 8
-    for name in ("generation_s", "sync_s", "training_s", "execution_s"):
-        assert sum(row.get(f"mle/async/{name}", 0) for row in history[1:]) > 0
     assert any(row["mle/async/staleness/max"] >= 1 for row in history)
 
 

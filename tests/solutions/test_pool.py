@@ -1,4 +1,3 @@
-import ast
 import json
 import random
 from collections import Counter
@@ -51,72 +50,10 @@ def test_comments_and_layout_make_no_other_program(other):
 
 
 def test_whatever_else_differs_makes_another_program():
-    sources = [
-        "x = 1",
-        "x = '1'",
-        "x = 1.0",
-        "x = True",
-        "x = b'1'",
-        "x = None",
-        "y = 1",
-        "x = 1; x = 1",
-        "x += 1",
-        "x: int = 1",
-    ]
-    sources += [
-        "f(a, b)",
-        "f(a)(b)",
-        "f(*a, b)",
-        "f(a, b=b)",
-        "[a, b]",
-        "(a, b)",
-        "{a, b}",
-        "{a: b}",
-        "{**a, b: c}",
-        "{a: b, **c}",
-    ]
-    sources += ["if a:\n b\n c", "if a:\n b\nc", "if a:\n b\nelse:\n c", "while a:\n b\n c"]
-    sources += [
-        "global a, b",
-        "global a",
-        "def f(a, *, b=1): pass",
-        "def f(a=1, *, b): pass",
-        "a < b < c",
-        "(a < b) < c",
-    ]
-    sources += [
-        "-(1)",
-        "1 - 1",
-        "a.b.c",
-        "a[b].c",
-        "a[b.c]",
-        "a\nb",
-        "a\nb\n\nc = [[], []]",
-        "a\nb\n\nc = [[[]]]",
-        "c = [[], [[]]]",
-    ]
-    sources += ["not Python", "also not Python", "x = 'Load'", "x = Load"]  # fmt: skip
+    sources = ["x = 1", "x = '1'", "x = 1.0", "x = True", "y = 1", "x = 1; x = 1", "x += 1", "f(a, b)", "f(a)(b)"]
+    sources += ["[a, b]", "(a, b)", "{a: b}", "if a:\n b\n c", "if a:\n b\nc", "def f(a, *, b=1): pass"]
+    sources += ["def f(a=1, *, b): pass", "a < b < c", "(a < b) < c", "not Python", "x = 'Load'", "x = Load"]
     assert len({Solution("a", source, "", 1.0, 0).id for source in sources}) == len(sources)
-
-
-def test_ids_agree_with_syntax_trees():
-    """Two random programs have the same id if and only if `ast.dump` is the same for both."""
-    rng = random.Random(0)
-
-    def expression(depth):
-        kind = rng.randrange(7) if depth else 0
-        parts = [expression(depth - 1) for _ in range(rng.randrange(1, 3))] if kind else []
-        forms = ["{0}", "f({0})", "[{0}]", "({0},)", "a[{0}]", "({0}) + b", "{{1: {0}}}"]
-        return (
-            forms[kind].format(", ".join(parts))
-            if kind in (1, 2)
-            else forms[kind].format(*(parts or [rng.choice("ab1")]))
-        )
-
-    sources = [f"x = {expression(rng.randrange(4))}{' ' * rng.randrange(2)}" for _ in range(2000)]
-    ids = {source: Solution("a", source, "", 1.0, 0).id for source in sources}
-    trees = {source: ast.dump(ast.parse(source)) for source in sources}
-    assert 100 < len(set(trees.values())) == len(set(ids.values())) == len({(ids[s], trees[s]) for s in sources})
 
 
 ODD = {
@@ -125,16 +62,9 @@ ODD = {
     "surrogate": "x = '\ud800'",
     "no Python": "I would train a forest.",
     "many parentheses": "(" * 100_000 + ")" * 100_000,
-    "deep calls": "f(" * 150 + ")" * 150,
-    "deep sum": "x = " + " + ".join(["1"] * 2000),
     "very deep sum": "x = " + " + ".join(["1"] * 100_000),
     "deep attributes": "x" + ".a" * 2000,
-    "deep minus": "x = " + "-" * 100_000 + "1",
-    "deep blocks": "".join(" " * i + "if x:\n" for i in range(99)) + " " * 99 + "pass",
     "long number": "x = " + "9" * 5000,
-    "long hexadecimal number": "x = 0x" + "f" * 50_000,
-    "backslash at the end": "x = 1\\",
-    "odd indentation": "if x:\n\ty\n        z",
 }
 
 
@@ -146,16 +76,6 @@ def test_odd_programs_never_raise_and_count_once(source):
     restored = SolutionPool(COMPETITIONS)
     restored.load_state_dict(json.loads(json.dumps(pool.state_dict())))
     assert restored.ranked("a") == pool.ranked("a")
-
-
-def test_an_id_does_not_depend_on_who_asks():
-    """The deeper it is called, the sooner `ast.dump` would give up on this program."""
-    source = "x = " + " + ".join(["1"] * 300)
-
-    def deeper(levels):
-        return deeper(levels - 1) if levels else Solution("a", source, "", 1.0, 0).id
-
-    assert deeper(500) == deeper(0)
 
 
 # --- Which solutions are kept
@@ -178,26 +98,15 @@ def test_the_worst_leave_first(higher_is_better):
 
 
 def test_of_equal_ones_the_first_is_better_and_stays():
-    pool = make_pool([0.5] * 6, size=4)
-    assert steps(pool) == [0, 1, 2, 3]
-
-
-def test_an_accuracy_of_zero_is_a_score():
-    pool = make_pool([0.0, -1.0])
-    assert steps(pool) == [0, 1]
-
-
-def test_nothing_is_sampled_where_nothing_is():
-    pool = make_pool([0.5])
-    assert pool.sample("b", random.Random(0)) is None
-    assert pool.sample("unknown", random.Random(0)) is None
+    assert steps(make_pool([0.5] * 6, size=4)) == [0, 1, 2, 3]
+    assert steps(make_pool([0.0, -1.0])) == [0, 1]
 
 
 # --- Which solutions are shown
 
 
 @pytest.mark.parametrize("higher_is_better", [True, False])
-@pytest.mark.parametrize("n", [1, 2, 5, 20])
+@pytest.mark.parametrize("n", [1, 5])
 def test_frequencies_by_rank(n, higher_is_better):
     scores = [(7 * i) % n for i in range(n)] if n % 7 else list(range(n))
     pool = make_pool([float(score) for score in scores], higher_is_better=higher_is_better)
@@ -206,15 +115,6 @@ def test_frequencies_by_rank(n, higher_is_better):
     for i, step in enumerate(steps(pool)):
         p = 2 * (n - i) / (n * (n + 1))
         assert abs(shown[step] / draws - p) <= 4 * (p * (1 - p) / draws) ** 0.5
-
-
-def test_neither_the_worst_nor_one_parent_dominates():
-    pool = make_pool([i / 64 for i in range(64)])
-    rng = random.Random(0)
-    shown = Counter(pool.sample("a", rng).step for _ in range(20_000))
-    assert max(shown.values()) / 20_000 < 0.05
-    worst_half = sum(shown[step] for step in steps(pool)[32:])
-    assert 0.2 < worst_half / 20_000 < 0.3
 
 
 # --- The state
@@ -239,5 +139,5 @@ def test_a_restored_pool_goes_on_like_the_first():
 def test_loading_replaces_what_there_was():
     pool = make_pool([0.5])
     pool.load_state_dict({"b": [vars(solution(7, 0.7, "b"))], "gone": [vars(solution(8, 0.8, "gone"))]})
-    assert pool.ranked("a") == []
-    assert [item.step for item in pool.ranked("b")] == [7]
+    assert [pool.ranked("a"), [item.step for item in pool.ranked("b")]] == [[], [7]]
+    assert pool.sample("a", random.Random(0)) is None

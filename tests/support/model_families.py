@@ -29,7 +29,6 @@ FAMILIES = [
     Family("byte-level"),
     Family("SentencePiece", is_sentencepiece=True, template=LLAMA),
     Family("several ends", more_ends=("<end_of_turn>",), template=GEMMA),
-    Family("named templates", template=NAMED),
     Family("all at once", is_sentencepiece=True, more_ends=("<end_of_turn>", "<|im_end|>"), template=NAMED),
 ]
 BEGUN = "```python\nfrom sklearn.feature_extraction.text import"
@@ -61,7 +60,8 @@ def make_tokenizer(family):
 
 
 def save_family(folder, family):
-    """Saves a model that answers with `GOES_ON` or `PROGRAM`, one token, then ends, and after the end would say more."""
+    """Saves a model that answers with `GOES_ON` or `PROGRAM`, one token, then ends, and after the end would say
+    more."""
     import torch
     from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
 

@@ -74,7 +74,7 @@ class RecordingTrainer(MLEGRPOTrainer):
 
 
 class ReplayTrainer(RecordingTrainer):
-    """Replaces TRL's sampling: completions are a function of the prompt, the batch and the row over all processes."""
+    """Replaces TRL's sampling by a function of the prompt, the batch and the row over all processes."""
 
     def _generate_single_turn(self, prompt_ids, *args, **kwargs):
         start = self.accelerator.process_index * len(prompt_ids)
@@ -159,11 +159,6 @@ def record(trainer):
         "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
         "ledger": trainer.rollouts.ledger.state_dict() if trainer.is_asynchronous else None,
         "mean_duration": trainer.weighting.state_dict(),
-        "metrics": [
-            {name: value for name, value in entry.items() if name.startswith("mle/async/")}
-            for entry in trainer.state.log_history
-            if "loss" in entry
-        ],
     }
 
 

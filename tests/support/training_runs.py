@@ -68,11 +68,6 @@ def make_run(
             metrics |= {f"mle/{kind}/{key}": value for key, value in found.items()}
         if improve and step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
-            metrics["mle/improve/beats_parent_chance"] = rng.random() / 4
-        if step > 1:  # not known for the first step
-            seconds = {"training": 4.0, "sync": 0.5, "generation_wait": 1.0, "wait": 2.0 * rng.random()}
-            seconds |= {"generation": 5.0 + rng.random(), "execution": 6.0 - 3 * skill}
-            metrics |= {f"mle/async/{name}_s": value for name, value in seconds.items()}
         history.append(metrics)
     if finished:
         checkpoint = folder / f"checkpoint-{steps}"

@@ -21,8 +21,8 @@ STEPS, PROGRAMS = 3, 8
 
 def teach_policy(path, folder):
     """
-    Saves a policy that has learnt to write random lines of programs, so that half of its programs are valid. Its folder
-    advises a `top_p`, a `top_k` and a `repetition_penalty`.
+    Saves a policy that has learnt to write random lines of programs, so that half of its programs are valid. Its
+    folder advises a `top_p`, a `top_k` and a `repetition_penalty`.
     """
     set_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(path)
@@ -100,7 +100,8 @@ def train(policy, folder, processes=1, zero_stage=0, environment=None, **options
 
 
 def assert_sampler_is_policy(history, steps=STEPS):
-    """At each step, vLLM and the trainer agree on how probable the samples are: vLLM has the weights of each update."""
+    """At each step, vLLM and the trainer agree on how probable the samples are: vLLM has the weights of each
+    update."""
     assert len(history) == steps
     for row in history:
         assert row["sampling/sampling_logp_difference/max"] < 1e-4

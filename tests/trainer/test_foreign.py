@@ -1,19 +1,13 @@
 """Reward functions of any kind, whose columns become evaluations."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
 from support import pool_runs
-from support.pool_runs import COMPETITIONS, RecordingTrainer, ReplayTrainer
-from support.replay_executor import ReplayExecutor
-from support.toy_trainer import make_trainer, text_reward
+from support.pool_runs import RecordingTrainer, ReplayTrainer
 
 from trl_mle.competitions import Score
-from trl_mle.rewards import Evaluation, MLEReward
-from trl_mle.rewards.columns import columns_of
-from trl_mle.trainer import MLEGRPOTrainer
+from trl_mle.rewards import Evaluation
 from trl_mle.trainer.foreign import evaluations_from
 
 
@@ -33,39 +27,16 @@ def test_what_a_column_says():
     assert first.source == "x = 1"
     assert second == Evaluation(None, outcome="error")
     assert not evaluations_from(logged | {"valid": [False, False]}, 2)[0].valid
-
-
-def test_a_quality_is_that_of_a_valid_program():
-    """Also where neither a score nor the validity is logged."""
-    logged = {"outcome": ["ok", "ok", "error"], "quality": [0.5, None, float("nan")]}
-    for objective in ("reward", "max_at_k"):
-        found = evaluations_from(logged, 3, objective)
-        assert [(item.valid, item.quality) for item in found] == [(True, 0.5), (False, None), (False, None)]
-        found = evaluations_from(logged | {"valid": [False, True, False]}, 3, objective)
-        assert [item.valid for item in found] == [False, True, False]
-
-
-def test_columns_of_ours_are_read_as_they_were():
-    """What they leave out: the reward, the reason, and the scores on held-out rows."""
-    found = [
-        Evaluation(0.5, 2.0, Score(0.5, True), "ok", ("imports",), "out", "x = 1", "", 1.0, 0.5, 0.5, False),
-        Evaluation(-10.0, reused=False),
-        Evaluation(None, outcome="infrastructure", reused=False),
-        Evaluation(-9.9, 9.0, None, "timeout", ("imports",), "y", "y()", cpu_s=9.0, queue_wait_s=0.0, reused=True),
-    ]
-    logged = columns_of(found) | {"program": [item.source for item in found]}
-    again = evaluations_from(logged, len(found), objective="max_at_k")
-    for item, copy in zip(found, again, strict=True):
-        assert copy == replace(item, reward=None, detail="")
+    [only] = evaluations_from({"outcome": ["ok"], "quality": [0.5]}, 1)  # neither a score nor the validity is logged
+    assert (only.valid, only.quality) == (True, 0.5)
 
 
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ({"duration_s": [1.0]}, {}, r'^log_extra\("duration_s", ...\) got 1 values for 2 completions: log one per completion'),
-        ({"duration_s": [1.0, -1]}, {}, r'^log_extra\("duration_s", ...\) got -1: log seconds, or None where Δt is unknown$'),
-        ({"outcome": ["ok"] * 2, "valid": [True]}, {}, r'^log_extra\("valid", ...\) got 1 values for 2 completions'),
-        ({}, {"objective": "max_at_k"}, r"^objective='max_at_k' needs the quality of valid completions: log_extra\('quality'"),
+        ({"duration_s": [1.0]}, {}, "got 1 values for 2 completions: log one per"),
+        ({"duration_s": [1.0, -1]}, {}, "got -1: log seconds, or None where"),
+        ({}, {"objective": "max_at_k"}, "needs the quality of valid completions"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(columns, options, message):
@@ -94,11 +65,8 @@ def test_a_function_around_ours_trains_as_ours_does(program_model, tmp_path):
         )
         trainer.train()
         table = pd.read_parquet(tmp_path / cls.__name__ / "completions" / "completions_00002.parquet")
-        runs[cls] = (
-            trainer.turns,
-            trainer.solution_prompts.pool.state_dict(),
-            table.drop(columns="timestamp", errors="ignore"),
-        )
+        table = table.drop(columns="timestamp", errors="ignore")
+        runs[cls] = trainer.turns, trainer.solution_prompts.pool.state_dict(), table
     for ours, theirs in zip(runs[ReplayTrainer][:2], runs[Wrapped][:2], strict=True):
         assert ours == theirs
     assert "program" not in runs[Wrapped][2].columns
@@ -124,9 +92,3 @@ def test_other_functions_get_evaluations_too(program_model, tmp_path):
     expected = [-len(item.source or "") / 1000 for item in seen if not item.infrastructure_failed]
     logged = [value for value in trainer._logs["rewards"]["terse"] if value == value]
     assert logged == pytest.approx(expected)
-
-
-def test_two_rewards_of_ours_are_refused(program_model, tmp_path):
-    reward = MLEReward(COMPETITIONS, ReplayExecutor(), show_progress=False)
-    with pytest.raises(ValueError, match=r"^reward_funcs has 2 MLERewards: give one, with all competitions$"):
-        make_trainer(program_model, tmp_path, [reward, reward, text_reward], MLEGRPOTrainer)

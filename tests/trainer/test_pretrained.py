@@ -1,6 +1,5 @@
 """Training a pretrained model, SmolLM2-135M, with its own tokenizer and chat template."""
 
-import pandas as pd
 import pytest
 import torch
 from datasets import Dataset
@@ -11,10 +10,8 @@ from support.pool_runs import RecordingTrainer
 from support.replay_executor import ReplayExecutor
 from support.toy_trainer import text_reward
 
-from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.prompts import Ideas
 from trl_mle.rewards import MLEReward
 from trl_mle.solutions.pool import Solution
 from trl_mle.trainer import MLEGRPOConfig
@@ -59,20 +56,6 @@ def test_a_step_of_all_weights_with_an_improve_prompt(smollm2, tmp_path):
     assert entry["grad_norm"] > 0
     changed = [name for name, weight in trained(trainer).items() if not torch.equal(weight, before[name])]
     assert len(changed) > 0.9 * len(before)
-
-
-def test_a_step_with_ideas(smollm2, tmp_path):
-    options = {"ideas": "default", "begin_program": True, "per_device_train_batch_size": 4, "log_completions": True}
-    with LocalExecutor(max_parallel=2, timeout_s=20) as executor:
-        trainer = make_trainer(smollm2, tmp_path, executor, max_steps=1, improve_probability=0.0, **options)
-        trainer.train()
-    (path,) = tmp_path.glob("completions/*.parquet")
-    table = pd.read_parquet(path)
-    ideas = Ideas("default", trainer.args.seed)
-    names = [ideas.turn(load_competition("wine"), turn) for turn in range(2)]
-    assert list(table["idea"]) == [idea.name for idea in names for _ in range(2)]
-    for idea, completion in zip([names[0]] * 2 + [names[1]] * 2, table["completion"], strict=True):
-        assert f"# Fit {idea.fit} to X_train and y_train" in completion[-1]["content"]
 
 
 def test_asynchronous_training_of_an_adapter_resumes(smollm2, tmp_path):

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from trl_mle.competitions import Score
+from trl_mle.competitions import Score, load_competition
 from trl_mle.rewards import Evaluation
 from trl_mle.solutions import syntax_tree_id
 from trl_mle.trainer.batch import Completion
@@ -26,15 +26,6 @@ BATCH = [
 ]
 
 
-def changed(**columns):
-    """The batch with other facts of its evaluations."""
-    rows = zip(*columns.values(), strict=True)
-    return [
-        replace(item, evaluation=replace(item.evaluation, **dict(zip(columns, row, strict=True))))
-        for item, row in zip(BATCH, rows, strict=True)
-    ]
-
-
 def test_metrics_of_a_batch():
     metrics = program_metrics(BATCH, higher_is_better=True, instrumented=True)
     assert metrics["valid_rate"] == pytest.approx(2 / 5)  # the failure of ours is not counted
@@ -46,13 +37,9 @@ def test_metrics_of_a_batch():
     assert metrics["outcome/ok_rate"] == 0.5
     assert metrics["outcome/infrastructure_rate"] == pytest.approx(1 / 6)
     assert metrics["outcome/killed_rate"] == 0
-    assert metrics["duration_s/p50"] == 2.5
-    assert metrics["duration_s/mean"] == 3.75
-    assert metrics["duration_weight/min"] == 0.5
-    assert metrics["duration_weight/max"] == 1.5
-    assert metrics["cpu_s/mean"] == 1.5
-    assert metrics["queue_wait_s/mean"] == 1
-    assert metrics["queue_wait_s/max"] == 2
+    expected = {"duration_s/p50": 2.5, "duration_s/mean": 3.75, "duration_weight/min": 0.5, "duration_weight/max": 1.5}
+    expected |= {"cpu_s/mean": 1.5, "queue_wait_s/mean": 1.0, "queue_wait_s/max": 2.0}
+    assert metrics | expected == metrics
 
 
 def test_best_score_has_a_direction():
@@ -66,12 +53,8 @@ def test_unknown_is_left_out():
     assert program_metrics([judged(Evaluation(None, 2.0, outcome=None))], None, True).keys() == {
         *(f"duration_s/{name}" for name in ("mean", "p10", "p50", "p90"))
     }
-    none_reached = changed(milestones=[()] * 6)
-    uninstrumented = program_metrics(none_reached, None, instrumented=False)
+    uninstrumented = program_metrics(BATCH, None, instrumented=False)
     assert not [key for key in uninstrumented if key.startswith(("milestone", "untrained"))]
-    assert (
-        program_metrics(none_reached, None, instrumented=True)["milestone/imports_rate"] == 0
-    )  # means over steps count it
     failed = program_metrics([judged(Evaluation(None, outcome="infrastructure"))], None, True)
     assert "valid_rate" not in failed
     assert not [key for key in program_metrics(BATCH, True, True, scores=False) if key.startswith("score")]
@@ -92,6 +75,22 @@ def test_programs_that_come_again():
     assert not {"unique_rate", "copy_rate"} & set(batch_metrics([judged()], {}, by_kind=False, instrumented=True))
 
 
+def test_kinds_of_prompts_and_how_often_a_parent_is_beaten():
+    wine = load_competition("wine")
+
+    def program(kind, score, parent_score=None):
+        parent = None if parent_score is None else "parent"
+        score = None if score is None else Score(score, True)
+        return Completion("wine", kind, parent, parent_score, Evaluation(None, 1.0, score, "ok" if score else "error"))
+
+    batch = [program("scratch", score) for score in (0.2, 0.6, 0.9, None)]
+    batch += [program("improve", 0.7, 0.5), program("improve", None, 0.5), program("improve", 0.8, 0.8)]
+    metrics = batch_metrics(batch, {"wine": wine}, by_kind=True, instrumented=True)
+    assert metrics["scratch/valid_rate"] == 0.75
+    assert metrics["improve/score/best"] == 0.8
+    assert metrics["improve/beats_parent_rate"] == pytest.approx(1 / 3)  # an equal score does not beat it
+
+
 def test_what_weights_pay():
     seconds = [4.0, 1.0, None, 2.0, 3.0]
     metrics = weight_metrics(
@@ -107,7 +106,12 @@ def test_what_weights_pay():
 
 
 def test_what_was_reused():
-    metrics = program_metrics(changed(reused=[True, False, True, False, False, False]), None, True)
+    reused = [True, False, True, False, False, False]
+    batch = [
+        replace(item, evaluation=replace(item.evaluation, reused=flag))
+        for item, flag in zip(BATCH, reused, strict=True)
+    ]
+    metrics = program_metrics(batch, None, True)
     assert metrics["reuse/rate"] == pytest.approx(2 / 5)  # of five programs
     assert metrics["reuse/saved_s"] == 1.0 + 3.0
     assert not [name for name in program_metrics(BATCH, None, True) if name.startswith("reuse")]

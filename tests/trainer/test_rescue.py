@@ -58,8 +58,8 @@ def whole(tiny_model, tmp_path_factory):
 
 def test_goes_back_to_the_weights_that_wrote_the_best_programs(whole):
     trainer, weights = whole
-    # Three quarters are valid up to step 4: the first three steps are as good as the next, and the first are kept. After steps 5, 6
-    # and 7, none of three steps' is: the share falls below a quarter after step 7
+    # Three quarters are valid up to step 4: the first three steps are as good as the next, and the first are kept.
+    # After steps 5, 6 and 7, none of three steps' is: the share falls below a quarter after step 7
     assert not equal(weights[7], weights[3])
     assert equal(weights[8], weights[3])
     assert not equal(weights[9], weights[3])  # training goes on
@@ -75,7 +75,7 @@ def test_resumes_exactly(tiny_model, whole, tmp_path, step):
     trainer, _ = whole
     again = make(tiny_model, tmp_path)
     again.train(resume_from_checkpoint=f"{trainer.args.output_dir}/checkpoint-{step}")
-    assert again.rescue.count == 1
+    assert again.rescue.metrics()["rescues"] == 1
     assert equal(weights_of(again.model), weights_of(trainer.model))
 
 

@@ -27,7 +27,6 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
     (GRPOTrainer, "log"): ("logs", "start_time"),
     (GRPOTrainer, "_log_completion_extra"): ("column", "values"),
     (GRPOTrainer, "_get_train_sampler"): ("dataset",),
-    (GRPOTrainer, "set_initial_training_values"): ("args", "dataloader"),
     (GRPOTrainer, "_save_checkpoint"): ("model", "trial"),
     (GRPOTrainer, "_get_output_dir"): ("trial",),
     (GRPOTrainer, "_save_rng_state"): ("output_dir",),
@@ -45,7 +44,6 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
     (VLLMClient, "close_communicator"): (),
     (VLLMClient, "_finish_weight_update"): (),
     (VLLMClient, "image_features"): ("images", "..."),
-    (VLLMClient, "get_server_info"): (),
     (GRPOTrainer, "_generate_single_turn"): (
         *("prompt_ids", "images", "multimodal_fields", "num_generations", "has_tool_images"),
     ),

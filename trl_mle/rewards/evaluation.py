@@ -16,50 +16,22 @@ OUTPUT_CHARS = 4000  # characters of a program's output in the completions table
 
 @dataclass(frozen=True)
 class Evaluation:
-    """
-    The result of one completion.
+    """The result of one completion."""
 
-    Attributes:
-        reward (`float` or `None`):
-            The reward; `None` if our infrastructure failed twice, so that the completion could not be judged.
-        duration_s (`float` or `None`):
-            Δt of its program in seconds; `None` without a program.
-        score (`Score` or `None`):
-            Score of its submission; `None` if the program failed.
-        outcome (`Outcome` or `str`, *optional*):
-            How the execution ended (an [`~trl_mle.execution.Outcome`] equals its name), or `"no_code"`; `None` if a reward function
-            of another kind does not say.
-        milestones (`tuple[str, ...]`):
-            Milestones reached, in order.
-        output (`str`):
-            Output of the program, errors last; bounded.
-        source (`str` or `None`):
-            The program as the policy wrote it.
-        detail (`str`):
-            Reason for the failure, in one line; empty for a valid submission.
-        cpu_s (`float` or `None`):
-            CPU time of the program in seconds; compared with Δt, it distinguishes work from waiting.
-        queue_wait_s (`float` or `None`):
-            Seconds that the program waited for a slot.
-        quality (`float` or `None`):
-            Score of a valid submission, with its sign flipped where lower is better; not clipped by a floor.
-        reused (`bool` or `None`):
-            Whether the result is that of an equal program, see [`MLEReward`]; the program itself was not executed. `None` if every
-            program is executed.
-    """
-
-    reward: float | None
-    duration_s: float | None = None
-    score: Score | None = None
+    reward: float | None  # `None` if our infrastructure failed twice, so that the completion could not be judged
+    duration_s: float | None = None  # Δt of its program; `None` without a program
+    score: Score | None = None  # of its submission; `None` if the program failed
+    # How the execution ended (an `Outcome` equals its name), or `"no_code"`; `None` if another reward function does
+    # not say
     outcome: str | None = NO_CODE
-    milestones: tuple[str, ...] = ()
-    output: str = ""
-    source: str | None = None
-    detail: str = ""
-    cpu_s: float | None = None
-    queue_wait_s: float | None = None
-    quality: float | None = None
-    reused: bool | None = None
+    milestones: tuple[str, ...] = ()  # that were reached, in order
+    output: str = ""  # of the program, errors last; bounded
+    source: str | None = None  # the program as the policy wrote it
+    detail: str = ""  # reason for the failure, in one line
+    cpu_s: float | None = None  # compared with Δt, it distinguishes work from waiting
+    queue_wait_s: float | None = None  # for a slot
+    quality: float | None = None  # a valid score, its sign flipped where lower is better; not clipped by a floor
+    reused: bool | None = None  # whether the result is that of an equal program; `None` if every program is executed
 
     @property
     def valid(self) -> bool:
@@ -83,11 +55,8 @@ class Evaluation:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Evaluation":
         """Restores an evaluation from `dataclasses.asdict` and JSON."""
-        parts = {
-            "score": None if fields["score"] is None else Score(**fields["score"]),
-            "milestones": tuple(fields["milestones"]),
-        }
-        return cls(**(fields | parts))
+        score = None if fields["score"] is None else Score(**fields["score"])
+        return cls(**(fields | {"score": score, "milestones": tuple(fields["milestones"])}))
 
 
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:

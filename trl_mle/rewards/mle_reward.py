@@ -26,8 +26,7 @@ from trl_mle.solutions import BestSolutions, syntax_tree_id
 logger = logging.getLogger(__name__)
 
 POLL_S = 0.2  # of the progress line
-# Outcomes of programs that ended by themselves. Programs ended by us (for time, memory or files) or by others may end
-# differently next time.
+# Of programs that ended by themselves: those that were ended may end differently next time
 REUSABLE = (Outcome.OK, Outcome.ERROR)
 
 
@@ -43,26 +42,21 @@ class MLEReward:
 
     | the completion | reward |
     |---|---|
-    | no code, a program that fails, or an invalid submission | `fail_reward`, and `milestone_reward` for each milestone reached |
-    | a valid submission | the competition's score (its sign flipped where lower is better), at least `floor` |
+    | no code, a program that fails, an invalid submission | `fail_reward`, `milestone_reward` per milestone reached |
+    | a valid submission | the score (its sign flipped where lower is better), at least `floor` |
     | our own infrastructure failed, twice | `None` |
 
-    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than a failed
-    program (a log loss can reach 36).
-
-    With `results`, equal programs run once: those with the same syntax tree for the same competition content, limits, packages,
-    instrumenter and rewards. A repeat waits for the first one and gets its result, including Δt and random numbers, if that ended
-    by itself. A fixed sample of repeats is executed again as a check, and so is a repeat that would be the best of
-    `best_solutions_dir`. See docs/sandbox.md.
+    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than
+    a failed program (a log loss can reach 36).
 
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
-            Competitions, or their ids, for the `competition` column of the dataset. Many are loaded as their programs come.
+            Competitions, or their ids, for the `competition` column of the dataset. Many are loaded as their programs
+            come.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
-            Inserts the milestone prints: an [`~trl_mle.instrumentation.AstInstrumenter`] or
-            [`~trl_mle.instrumentation.LmInstrumenter`]. With `None`, there is no partial credit.
+            Inserts the milestone prints. With `None`, there is no partial credit.
         fail_reward (`float`, *optional*, defaults to `-10.0`):
             Reward of a program that fails.
         milestone_reward (`float`, *optional*, defaults to `0.1`):
@@ -72,25 +66,13 @@ class MLEReward:
         show_progress (`bool`, *optional*, defaults to `True`):
             Whether the main process shows a progress line on a terminal while programs run.
         log_dir (`str` or `Path`, *optional*):
-            Folder for the log of all programs, a [`ProgramLog`] `rank-<rank>.jsonl` per training process, without sources and outputs.
+            Folder for a [`ProgramLog`] `rank-<rank>.jsonl` of all programs per process, without sources and outputs.
         best_solutions_dir (`str` or `Path`, *optional*):
             Folder for the best solution of each competition (see [`BestSolutions`]).
         reuse_results (`bool`, *optional*, defaults to `False`):
-            Whether equal programs (with the same syntax tree) for a competition are executed once, in this process.
+            Whether equal programs (with the same syntax tree) for a competition are executed once, in this process. A
+            repeat waits for the first one and gets its result, if that ended by itself.
 
-    Example:
-
-    ```python
-    >>> from trl_mle.execution import LocalExecutor
-    >>> from trl_mle.instrumentation import AstInstrumenter
-    >>> from trl_mle.rewards import MLEReward
-
-    >>> with LocalExecutor() as executor:
-    ...     reward = MLEReward(["digits"], executor, AstInstrumenter())
-    ...     evaluation = reward.evaluate("```python\\nprint('no submission')\\n```", "digits")
-    >>> evaluation.reward
-    -10.0
-    ```
     """
 
     __name__ = "mle_reward"  # TRL names the reward's metrics after it
@@ -115,9 +97,9 @@ class MLEReward:
         self.milestone_reward = milestone_reward
         self.floor = lowest_valid_reward(fail_reward, milestone_reward, valid_margin)
         few = [self.competitions[name] for name in self.competitions.few()]
-        for comp in few:
-            comp.check_answers()  # and read them, before the folder can disappear
-            self._check_floor(comp)
+        for competition in few:
+            competition.check_answers()  # and read them, before the folder can disappear
+            self._check_floor(competition)
         self._grading_s = max((comp.grading_s for comp in few), default=0.0)
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
@@ -125,16 +107,15 @@ class MLEReward:
         self.log = ProgramLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
         self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
         self.reuse_results = reuse_results
-        self._equal: dict[
-            tuple[str, str], Execution | Evaluation
-        ] = {}  # the first program of each `_key`, while it runs and then
+        # The first program of each `_key`, while it runs and then
+        self._equal: dict[tuple[str, str], Execution | Evaluation] = {}
 
     def _check_floor(self, competition: Competition) -> None:
         scoring = competition.scoring
         if scoring.best is not None and scoring.gain(scoring.best) <= self.floor:
             raise CompetitionError(
-                f"fail_reward={self.fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no score of "
-                f"{competition.id} is above {scoring.gain(scoring.best):g}: lower it"
+                f"fail_reward={self.fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no "
+                f"score of {competition.id} is above {scoring.gain(scoring.best):g}: lower it"
             )
 
     def __call__(
@@ -148,23 +129,10 @@ class MLEReward:
         **kwargs: Any,
     ) -> list[float | None]:
         """
-        Computes the rewards of a batch of completions.
-
-        Args:
-            prompts (`list`):
-                Ignored.
-            completions (`list`):
-                Texts, or conversations whose last message is the completion.
-            competition (`list[str]`, *optional*):
-                The dataset's column of competition ids; optional if the reward has only one competition.
-            evaluation (`list[Evaluation]`, *optional*):
-                Evaluations of the completions, if they were evaluated before, as [`~trl_mle.trainer.MLEGRPOTrainer`] does.
-            log_extra (`Callable`, *optional*), log_metric (`Callable`, *optional*):
-                TRL's hooks for columns of the completions table (see [`~trl_mle.rewards.columns.columns_of`]; and, of completions
-                that are evaluated here, `program`) and for scalars (the instrumenter's, as `mle/instrumenter/...`).
-
-        Returns:
-            `list[float | None]`: One reward per completion.
+        The reward of each completion. These are texts, or conversations whose last message is the completion;
+        `competition` is the dataset's column of ids, optional if there is only one; `evaluation` has evaluations from
+        before, as [`~trl_mle.trainer.MLEGRPOTrainer`] makes them. `log_extra` gets
+        [`~trl_mle.rewards.columns.columns_of`], and the column `program` of completions that are evaluated here.
         """
         evaluations = evaluation
         if evaluations is None:
@@ -178,24 +146,15 @@ class MLEReward:
             for item in evaluations:
                 if item.quality is not None:  # one call each: TRL averages over all calls of all processes
                     log_metric("mle/floored_rate", float(item.quality < self.floor))
-        if log_metric is not None and self.instrumenter is not None:
-            for name, value in self.instrumenter.metrics().items():
+            for name, value in self.instrumenter.metrics().items() if self.instrumenter is not None else ():
                 log_metric(f"mle/instrumenter/{name}", value)
         return [item.reward for item in evaluations]
 
     def evaluations(
         self, completions: Sequence[Any], competition: Sequence[str] | None = None, **kwargs: Any
     ) -> list[Evaluation]:
-        """
-        Evaluates a batch of TRL's completions.
-
-        Args:
-            completions (`Sequence`), competition (`Sequence[str]`, *optional*):
-                As for [`__call__`].
-            **kwargs:
-                Whatever else TRL passes to reward functions, for subclasses. With `async_rollouts` the trainer calls [`submit`]
-                instead.
-        """
+        """Evaluates a batch of TRL's completions, as [`__call__`] gets them; `kwargs` are for subclasses. With
+        `async_rollouts` the trainer calls [`submit`] instead."""
         return self.evaluate_many(self.items(completions, competition))
 
     def items(self, completions: Sequence[Any], competition: Sequence[str] | None) -> list[tuple[str, str]]:
@@ -209,17 +168,16 @@ class MLEReward:
         return any(getattr(type(self), method) is not getattr(MLEReward, method) for method in methods)
 
     def check_known(self, competition: Iterable[str] | None) -> None:
-        """Raises `ValueError` if the dataset's column of competition ids names an unknown one, or is missing though there
-        are several. Loads none."""
+        """Raises `ValueError` if a column of ids names an unknown competition, or is missing though there are
+        several."""
         for name in [self._only_competition()] if competition is None else dict.fromkeys(competition):
             if name not in self.competitions:
-                given = ", ".join(self.competitions.few())
-                raise ValueError(f"the reward does not know the competition {name!r}; it was given: {given}")
+                names = ", ".join(self.competitions.few())
+                raise ValueError(f"the reward does not know the competition {name!r}; it was given: {names}")
 
     def longest_s(self, completions: int) -> float:
-        """Maximum time that a training process may wait for programs, in seconds, if every process evaluates this many
-        completions at once: each may run and be graded twice, because failures of our infrastructure are retried, and
-        may first wait equally long for an equal program."""
+        """Maximum time in seconds for which a process may wait for programs if every process evaluates this many at
+        once: each may run and be graded twice, and may first wait equally long for an equal one."""
         once_s = self.executor.longest_s(completions) + completions * self._grading_s
         return (4 if self.reuse_results else 2) * once_s
 
@@ -235,17 +193,8 @@ class MLEReward:
     ) -> list[Evaluation]:
         """
         Evaluates completions, each for its competition; programs run in parallel as far as the executor allows.
-
-        Args:
-            items (`list[tuple[str, Competition | str]]`):
-                Completion texts and their competitions.
-            on_done (`Callable[[int, Evaluation], None]`, *optional*):
-                Called with the index and the evaluation of each completion as soon as it is known.
-            time_is_up (`Callable[[], bool]`, *optional*):
-                Whether to wait no longer: programs that are still running end, and have no reward.
-
-        Returns:
-            `list[Evaluation]`: In the order of `items`.
+        `on_done` is called with the index and the evaluation of each as soon as it is known. Once `time_is_up`,
+        programs that are still running end, and have no reward.
         """
         return self._wait_for(self.submit(items), on_done, time_is_up)
 
@@ -262,52 +211,47 @@ class MLEReward:
         running = dict(enumerate(pending))
         valid = 0
         with self.progress(len(pending)) as progress:
-            while True:
+            while running:
                 for index in [index for index, item in running.items() if item.poll()]:
                     evaluation = running.pop(index).result()
                     valid += evaluation.valid
                     on_done(index, evaluation)
                 if running and time_is_up():
-                    for item in running.values():
-                        self.stop(item)
-                    stopped = Evaluation(None, outcome=Outcome.KILLED, detail="the time was up")
-                    return [stopped if i in running else item.result() for i, item in enumerate(pending)]
-                if not running:
-                    return [item.result() for item in pending]
-                slowest = max(item.running_s() for item in running.values())
+                    break
+                slowest = max((item.running_s() for item in running.values()), default=0.0)
                 progress.update(len(pending) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
                 wait([item.awaited for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
+        for item in running.values():
+            self.stop(item)
+        stopped = Evaluation(None, outcome=Outcome.KILLED, detail="the time was up")
+        return [stopped if i in running else item.result() for i, item in enumerate(pending)]
 
     def progress(self, count: int) -> ProgramsProgress:
         """The progress line for this many programs."""
         slots = self.executor.slots if self._running_dir is not None else None
         return ProgramsProgress(count, self.show_progress, self._running_dir, slots)
 
-    def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list["PendingEvaluation"]:
+    def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list[PendingEvaluation]:
         """Queues the programs of completions, as for [`evaluate_many`], without waiting for them."""
         return self.submit_programs([(extract_code(text), which) for text, which in items])
 
-    def submit_programs(self, items: Sequence[tuple[str | None, Competition | str]]) -> list["PendingEvaluation"]:
+    def submit_programs(self, items: Sequence[tuple[str | None, Competition | str]]) -> list[PendingEvaluation]:
         """The same with programs instead of completions; `None` for a completion without a program."""
         requests = [(source, self._competition(which)) for source, which in items]
-        new = self._new(requests)
+        new: dict[int, str] = {}  # those that are executed, by their place: not one whose equal is or was
+        begun = set(self._equal)
+        for index, (source, competition) in enumerate(requests):
+            if source is None or (self.reuse_results and (key := _key(source, competition)) in begun):
+                continue
+            new[index] = source
+            if self.reuse_results:
+                begun.add(key)
         texts = list(new.values())
         programs: Sequence[Program] = (
             self.instrumenter.instrument_many(texts) if self.instrumenter is not None else texts
         )
         instrumented = dict(zip(new, programs, strict=True))
         return [self._begin(*request, instrumented.get(index)) for index, request in enumerate(requests)]
-
-    def _new(self, requests: Sequence[tuple[str | None, Competition]]) -> dict[int, str]:
-        """The programs that are executed, by their place: not one whose equal is or was."""
-        new, begun = dict[int, str](), set(self._equal)
-        for index, (source, competition) in enumerate(requests):
-            if source is None or (self.reuse_results and _key(source, competition) in begun):
-                continue
-            new[index] = source
-            if self.reuse_results:
-                begun.add(_key(source, competition))
-        return new
 
     def stop(self, pending: PendingEvaluation) -> None:
         """Ends a program whose result is no longer needed. An equal one that waits for it runs by itself."""
@@ -323,8 +267,7 @@ class MLEReward:
             first = self._equal[_key(source, competition)]
             if isinstance(first, Evaluation):
                 return PendingEvaluation(self._take(source, competition, first))
-            take = partial(self._take, source, competition)
-            return Repeat(first, source, take, partial(self._execute, source, competition))
+            return Repeat(first, partial(self._take, source, competition), partial(self._execute, source, competition))
         execution = self._execute(source, competition, program)
         if self.reuse_results:
             self._equal[_key(source, competition)] = execution
@@ -341,15 +284,14 @@ class MLEReward:
         result: ExecutionResult,
         grading: Future[Score | None],
     ) -> Evaluation:
-        evaluation = self._rewarded(program, result, competition, grading)
+        evaluation = replace(self._rewarded(program, result, competition, grading), source=source)
         if self.reuse_results:
             evaluation = replace(evaluation, reused=False)
             # Not final: an instrumenting model that was silent may place prints the next time
             is_final = isinstance(program, str) or program.is_final
+            self._equal.pop(_key(source, competition), None)
             if evaluation.outcome in REUSABLE and is_final:
                 self._equal[_key(source, competition)] = evaluation.shortened()
-            else:
-                self._equal.pop(_key(source, competition), None)
         self._record(evaluation, result, competition)
         return evaluation
 
@@ -367,13 +309,10 @@ class MLEReward:
         """Turns an execution and its score into a reward, by the paper's table."""
         stdout = result.stdout
         milestones: tuple[str, ...] = ()
-        if isinstance(program, str):
-            source = program
-        else:
-            source, reached = program.original, program.reached(stdout)
+        if not isinstance(program, str):
+            reached = program.reached(stdout)
             milestones = tuple(name for name in MILESTONES if name in reached)
             stdout = stdout.replace(f"{program.nonce} ", "").replace("\r", "")
-        quality = None
         try:
             score = grading.result()
         except GradingFailed as error:
@@ -381,15 +320,16 @@ class MLEReward:
             result = replace(result, outcome=Outcome.INFRASTRUCTURE, detail=f"the grader failed: {error}")
         if score is None and result.outcome is Outcome.OK:
             score = Score(None, valid=False, error=result.detail or "no submission.csv was written")
+        quality = reward = None
+        detail = result.detail
         if result.outcome is Outcome.INFRASTRUCTURE:
-            reward, detail = None, result.detail
+            pass  # no reward
+        elif score is not None and score.valid and score.value is not None:
+            quality = competition.scoring.gain(score.value)
+            reward, detail = max(self.floor, quality), ""
         else:
-            if score is not None and score.valid and score.value is not None:
-                quality = competition.scoring.gain(score.value)
-                reward, detail = max(self.floor, quality), ""
-            else:
-                reward = self.fail_reward + self.milestone_reward * len(milestones)
-                detail = (score.error or "") if score is not None else result.detail
+            reward = self.fail_reward + self.milestone_reward * len(milestones)
+            detail = (score.error or "") if score is not None else detail
         return Evaluation(
             reward=reward,
             duration_s=result.duration_s,
@@ -397,7 +337,6 @@ class MLEReward:
             outcome=result.outcome,
             milestones=milestones,
             output="\n".join(part for part in (stdout.strip(), result.stderr.strip()) if part),
-            source=source,
             detail=detail,
             cpu_s=result.cpu_s if result.duration_s is not None else None,
             queue_wait_s=result.queue_wait_s,
@@ -449,7 +388,7 @@ def find_reward(reward_funcs: Any) -> MLEReward | None:
     """The [`MLEReward`] among a trainer's reward functions, of which there may be one or several; `None` if there is
     none. Raises `ValueError` if there are several [`MLEReward`]s."""
     functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
-    found = [function for function in functions if isinstance(function, MLEReward)]
-    if len(found) > 1:
-        raise ValueError(f"reward_funcs has {len(found)} MLERewards: give one, with all competitions")
-    return found[0] if found else None
+    rewards = [function for function in functions if isinstance(function, MLEReward)]
+    if len(rewards) > 1:
+        raise ValueError(f"reward_funcs has {len(rewards)} MLERewards: give one, with all competitions")
+    return rewards[0] if rewards else None

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any
 
 from trl_mle.competitions import Competition, Score
@@ -86,7 +85,8 @@ class Execution(PendingEvaluation):
 
 
 def _graded(result: ExecutionResult, competition: Competition) -> Future[Score | None]:
-    """The score of a submission, `None` without one. A metric that is not ours may take long, so a thread computes it."""
+    """The score of a submission, `None` without one. A metric that is not ours may take long, so a thread computes
+    it."""
     grading: Future[Score | None] = Future()
     submission = result.submission if result.outcome is Outcome.OK else None
 
@@ -104,44 +104,40 @@ def _graded(result: ExecutionResult, competition: Competition) -> Future[Score |
 
 
 class Repeat(PendingEvaluation):
-    """A program that waits for an equal one, and is executed if that one is stopped, or if `reuse` returns its evaluation
-    as `None`. It then executes the other's text, because the instrumenter must not be called again: other processes may not call
-    it."""
+    """A program that waits for an equal one, and is executed if that one is stopped, or if `reuse` returns its
+    evaluation as `None`. It then executes the other's text, because the instrumenter must not be called again: other
+    processes may not call it."""
 
     def __init__(
         self,
         first: Execution,
-        source: str,
         reuse: Callable[[Evaluation], Evaluation | None],
         execute: Callable[[Program], Execution],
     ):
         super().__init__()
-        self._source = source
-        self._reuse = reuse
-        self._execute = execute
-        self._awaited, self._is_own = first, False
+        self._first, self._reuse, self._execute = first, reuse, execute
+        self._own: Execution | None = None
         self.future = first.future
 
     def poll(self) -> bool:
-        never_ran = not self._is_own and self._awaited.future.cancelled()
-        if self._evaluation is None and (never_ran or self._awaited.poll()):
-            if self._is_own:
-                self._evaluation = replace(self._awaited.result(), source=self._source)
-            elif not never_ran:
-                self._evaluation = self._reuse(self._awaited.result())
-            if self._evaluation is None:
-                self._awaited, self._is_own = self._execute(self._awaited.program), True
-                return self.poll()
-        self.future = self._awaited.future
+        if self._evaluation is None and self._own is None:
+            is_stopped = self._first.future.cancelled()
+            if is_stopped or self._first.poll():
+                self._evaluation = None if is_stopped else self._reuse(self._first.result())
+                if self._evaluation is None:
+                    self._own = self._execute(self._first.program)
+        if self._own is not None and self._own.poll():
+            self._evaluation = self._own.result()
+        self.future = (self._own or self._first).future
         return super().poll()
 
     def stop(self) -> None:
-        if self._is_own:  # others may need the one that it waits for
-            super().stop()
+        if self._own is not None:  # others may need the one that it waits for
+            self._own.stop()
 
     @property
     def awaited(self) -> Future[Any]:
-        return self._awaited.awaited
+        return (self._own or self._first).awaited
 
     def running_s(self) -> float:
-        return self._awaited.running_s() if self._is_own else 0.0  # the other program's time does not count
+        return 0.0 if self._own is None else self._own.running_s()  # the other program's time does not count

@@ -18,8 +18,8 @@ FIELDS = [field.name for field in fields(Evaluation)]
 
 @dataclass
 class Sample:
-    """A completion, the kind of its prompt (`"scratch"`, `"improve"` or `"debug"`), the index of the program that the prompt
-    shows, and its evaluation, once its program was executed."""
+    """A completion, the kind of its prompt (`"scratch"`, `"improve"` or `"debug"`), the index of the program that the
+    prompt shows, and its evaluation, once its program was executed."""
 
     completion: Completion
     step: str = "scratch"
@@ -29,23 +29,14 @@ class Sample:
 
 class ProgramLog:
     """
-    A line for each program, written when it ends: the fields of its [`Evaluation`], its competition, the time, and what else its
-    writer knows. A SIGKILL loses at most the last line.
+    A line for each program, written when it ends: the fields of its [`Evaluation`], its competition, the time, and
+    what else its writer knows. A SIGKILL loses at most the last line.
 
-    With `settings`, completions have lines, too, written before their programs run, and `samples` holds all that was written, by
-    competition and index, so that nothing is sampled or executed twice.
-
-    Args:
-        path (`Path`):
-            The file, which only one process may write; its folder is made with the first line.
-        settings (`dict`, *optional*):
-            All settings that the completions depend on.
-        contents (`Mapping[str, str]`, *optional*):
-            The [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Those that have completions must not
-            change; others may be added.
-
-    Raises:
-        `ValueError`: The file was made with other settings or contents, or cannot be read.
+    With `settings`, all that the completions depend on, completions have lines, too, written before their programs
+    run, and `samples` holds all that was written, by competition and index, so that nothing is sampled or executed
+    twice. `contents` has the [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Raises
+    `ValueError` if the file, which only one process may write, was made with other settings or contents, or cannot be
+    read.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any] | None = None, contents: Mapping[str, str] | None = None):
@@ -80,13 +71,14 @@ class ProgramLog:
     def _check(self, competition: str) -> None:
         """Raises `ValueError` if the file's lines of a competition were made with other settings or content."""
         heading = self._headings.get(competition, {"settings": {}, "content": None})
-        made, wanted = heading["settings"], self._settings
-        changed = sorted(name for name in made | wanted if made.get(name) != wanted.get(name))
-        if self._contents.get(competition, heading["content"]) != heading["content"] and not changed:
+        before, now = heading["settings"], self._settings
+        changed = sorted(name for name in before | now if before.get(name) != now.get(name))
+        if not changed and self._contents.get(competition, heading["content"]) != heading["content"]:
             changed = [f"content of {competition}"]
         if changed or competition not in self._headings:
             raise ValueError(
-                f"{self.path} was made with other settings ({', '.join(changed)}): remove it, or use another output_dir"
+                f"{self.path} was made with other settings ({', '.join(changed)}): remove it, or use another "
+                "output_dir"
             )
 
     def now(self) -> float:
@@ -97,7 +89,7 @@ class ProgramLog:
         """Adds completions of a competition, by their index."""
         if not samples:
             return
-        rows = []
+        rows: list[dict[str, Any]] = []
         if competition not in self._headings:
             content = self._contents.get(competition)
             self._headings[competition] = {"competition": competition, "settings": self._settings, "content": content}
@@ -108,7 +100,8 @@ class ProgramLog:
         self._write(rows)
 
     def add_evaluation(self, competition: str, index: int, evaluation: Evaluation) -> None:
-        """Adds the evaluation of a completion, unless it is a failure of our infrastructure, which is retried later."""
+        """Adds the evaluation of a completion, unless it is a failure of our infrastructure, which is retried
+        later."""
         if evaluation.reward is not None:
             sample = self.samples[competition, index]
             sample.evaluation = evaluation

@@ -16,24 +16,11 @@ def program_reward(
 ) -> list[float | None]:
     """
     An [`MLEReward`] with default settings, created on the first call: a local executor with 60 s and 4 GB per program,
-    and milestones. TRL's command selects it by name:
+    and milestones. `competition` is the dataset's column. TRL's command selects it by name:
 
     ```sh
     trl grpo --reward_funcs trl_mle.rewards.program_reward --dataset_name FOLDER ...
     ```
-
-    Args:
-        prompts (`list`):
-            The prompts.
-        completions (`list`):
-            The completions.
-        competition (`Sequence[str]`):
-            The dataset's column with the competition's id of each completion.
-        **kwargs:
-            Further columns, and TRL's `log_extra` and `log_metric`.
-
-    Returns:
-        `list[float | None]`: The rewards.
     """
     return _reward()(prompts, completions, competition=list(competition), **kwargs)
 

@@ -14,7 +14,11 @@ from trl_mle.showing import PlainConsole
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
 ARGUMENTS_FILE = "arguments.json"  # there, too: how the policy was asked and rewarded, by these arguments of its run
-ARGUMENTS_KEPT = ("model_name_or_path", "model_revision", "chat_template_kwargs", "competitions", "data_dir", "holdout", "begin_program", "ideas", "max_prompt_length", "max_completion_length", "objective", "max_at_k", "fail_reward", "milestone_reward", *OF_A_PROGRAM)  # fmt: skip
+ARGUMENTS_KEPT = (
+    *("model_name_or_path", "model_revision", "chat_template_kwargs", "competitions", "data_dir", "holdout"),
+    *("begin_program", "ideas", "max_prompt_length", "max_completion_length", "objective", "max_at_k"),
+    *("fail_reward", "milestone_reward", *OF_A_PROGRAM),
+)
 RUNNING_FILE = "running.json"  # in the folder of the executions' record
 WRITE_S = 1.0  # seconds between two writes
 
@@ -22,17 +26,14 @@ WRITE_S = 1.0  # seconds between two writes
 def read_arguments(path: Path) -> dict[str, Any]:
     """The arguments of a run, from its `arguments.json`. Raises `OSError` or `ValueError` if it cannot be read."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path} cannot be read: it is no mapping")
-    return found
 
 
 class ProgramsProgress:
-    """The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run. In a
-    folder, `running.json` has the same information."""
+    """The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run.
+    In a folder, `running.json` has the same information."""
 
     def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):
         console = PlainConsole(stderr=True)

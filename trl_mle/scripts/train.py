@@ -90,10 +90,6 @@ def check_arguments(
     launching.check_same_run(checkpoint, script_args, training_args, tasks)
     launching.check_trackers(training_args)
     launching.check_engine(training_args, script_args.gpu_slots, model_args.use_peft)
-    training_args.check_model(
-        dropout=model_args.lora_dropout if model_args.use_peft else 0.0,
-        quantized=model_args.load_in_4bit or model_args.load_in_8bit,
-    )
     if training_args.push_to_hub:
         launching.check_hub(training_args)
     elif script_args.push_rollouts_to_hub:

@@ -16,33 +16,15 @@ TOTAL = 2048  # solutions that are kept of many competitions
 
 @dataclass(frozen=True)
 class Solution:
-    """
-    A program written by a policy.
+    """A program written by a policy."""
 
-    Args:
-        competition (`str`):
-            Id of its competition.
-        source (`str`):
-            The program.
-        output (`str`):
-            Its output, including milestones and reports.
-        score (`float` or `None`):
-            Its score on the hidden answers; `None` if it failed.
-        step (`int`):
-            Training step, from 1, at which it was found.
-        parent_id (`str`, *optional*):
-            The solution that it improves; `None` if it was written from scratch.
-        idea (`str`, *optional*):
-            The idea that it, or the solution that it improves, was asked for.
-    """
-
-    competition: str
+    competition: str  # its id
     source: str
-    output: str
-    score: float | None
-    step: int
-    parent_id: str | None = None
-    idea: str | None = None
+    output: str  # of the program, bounded
+    score: float | None  # on the hidden answers; `None` if it failed
+    step: int  # the training step, from 1, at which it was found
+    parent_id: str | None = None  # the solution that it improves; `None` if it was written from scratch
+    idea: str | None = None  # that it, or the solution that it improves, was asked for
 
     @cached_property
     def id(self) -> str:
@@ -53,17 +35,14 @@ class Solution:
 class SolutionPool:
     """
     The valid solutions seen so far. Each improve prompt of https://huggingface.co/papers/2509.01684 (section 4.3)
-    shows one of them.
-
-    The pool depends only on the observed solutions and their order: processes that observe the same have the same
-    pool.
+    shows one of them. Processes that observe the same solutions in the same order have the same pool.
 
     Args:
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
         size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition, without duplicates: of more than 32 competitions fewer, 2,048 over
-            all, but four at least. The worst leave first.
+            Number of solutions kept per competition, without duplicates: of more than 32 competitions fewer, 2,048
+            over all, but four at least. The worst leave first.
     """
 
     def __init__(self, competitions: Mapping[str, Competition], size: int = 64):
@@ -74,23 +53,23 @@ class SolutionPool:
     def observe(self, solutions: Iterable[Solution]) -> None:
         """Adds valid solutions, in the order in which they were found."""
         for solution in solutions:
-            known = self._solutions.setdefault(solution.competition, {})
-            known.setdefault(solution.id, solution)
-            if len(known) > self.size:
-                del known[self.ranked(solution.competition)[-1].id]
+            kept = self._solutions.setdefault(solution.competition, {})
+            kept.setdefault(solution.id, solution)
+            if len(kept) > self.size:
+                del kept[self.ranked(solution.competition)[-1].id]
 
     def ranked(self, competition: str) -> list[Solution]:
         """The valid solutions of a competition, best first; ties in the order in which they were found."""
         quality = self.competitions[competition].scoring.gain
-        found = self._solutions.get(competition, {}).values()
-        return sorted(found, key=lambda solution: -quality(solution.score or 0.0))
+        solutions = self._solutions.get(competition, {}).values()
+        return sorted(solutions, key=lambda solution: -quality(solution.score or 0.0))
 
     def sample(self, competition: str, rng: random.Random) -> Solution | None:
         """
-        Samples a valid solution to improve: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so that
-        neither the worst nor the best dominates. `None` if there is no solution yet.
+        Samples a valid solution to improve: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so
+        that neither the worst nor the best dominates. `None` if there is no solution yet.
         """
-        if not self._solutions.get(competition):
+        if competition not in self._solutions:
             return None
         ranked = self.ranked(competition)
         return rng.choices(ranked, weights=range(len(ranked), 0, -1))[0]
@@ -101,7 +80,7 @@ class SolutionPool:
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint, JSON-compatible."""
-        return {name: [asdict(solution) for solution in known.values()] for name, known in self._solutions.items()}
+        return {name: [asdict(solution) for solution in kept.values()] for name, kept in self._solutions.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]; competitions that are no longer trained on are left out."""
@@ -122,10 +101,8 @@ def syntax_tree_id(source: str) -> str:
 
 
 def _describe(node: ast.AST) -> str:
-    """
-    Describes a node without its children. In the order of `ast.walk`, this describes the whole tree, like `ast.dump`,
-    but without recursion, whose possible depth depends on the caller.
-    """
+    """Describes a node without its children: in the order of `ast.walk` the whole tree, without `ast.dump`'s
+    recursion."""
     return f"{type(node).__name__} {[(name, _kind(value)) for name, value in ast.iter_fields(node)]}"
 
 

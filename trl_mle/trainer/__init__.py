@@ -1,21 +1,11 @@
 """GRPO whose advantages are weighted by how long each program ran (https://huggingface.co/papers/2509.01684)."""
 
-import importlib.metadata
-
-
-try:
-    from trl_mle.trainer.async_mle_grpo_trainer import AsyncMLEGRPOTrainer
-    from trl_mle.trainer.gradient.duration import duration_weights
-    from trl_mle.trainer.gradient.duration_weighted import DurationWeighted
-    from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-    from trl_mle.trainer.mle_grpo_trainer import MLEGRPOTrainer
-    from trl_mle.trainer.progress_callback import MLEProgressCallback
-except ImportError as error:  # what is imported from TRL's inside moves without notice
-    if (error.name or "").partition(".")[0] != "trl":
-        raise
-    raise ImportError(
-        f"trl {importlib.metadata.version('trl')} is not supported: {error}: pip install 'trl>=1.16.0,<1.17'"
-    ) from error
+from trl_mle.trainer.async_mle_grpo_trainer import AsyncMLEGRPOTrainer
+from trl_mle.trainer.duration import duration_weights
+from trl_mle.trainer.gradient.duration_weighted import DurationWeighted
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
+from trl_mle.trainer.mle_grpo_trainer import MLEGRPOTrainer
+from trl_mle.trainer.progress_callback import MLEProgressCallback
 
 
 __all__ = [

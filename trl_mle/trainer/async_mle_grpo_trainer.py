@@ -1,6 +1,5 @@
 """Asynchronous training: a step trains on the groups that finished first."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,44 +32,27 @@ class ReplayedBatch(Batch):
 
 class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
     """
-    [`MLEGRPOTrainer`] whose steps train on the groups that finished first, whenever they were sampled, while slower programs
-    keep running. Needs `args.async_rollouts` and an [`~trl_mle.rewards.MLEReward`]; takes the same arguments.
+    [`MLEGRPOTrainer`] whose steps train on the groups that finished first, whenever they were sampled, while slower
+    programs keep running. Needs `args.async_rollouts` and an [`~trl_mle.rewards.MLEReward`]; takes the same arguments.
     """
 
     is_asynchronous = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._check_asynchronous()
-        assert self.reward is not None
+        if self.tools or self.environment_factories is not None or self.rollout_func is not None:
+            raise ValueError("async_rollouts does not support tools, environments or rollout functions")
+        if self.reward is None:
+            raise ValueError("async_rollouts needs an MLEReward, which executes programs ahead")
+        if self.reward.overrides("evaluations"):
+            raise ValueError(
+                "async_rollouts calls the reward's `submit`, and not `evaluations`: override that instead"
+            )
         assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
         ledger = RolloutLedger(self.args.max_in_flight, self.args.group_size)
         sampler = Sampler(self, self.args.keeps_logps)
         self.rollouts = RolloutsInFlight(ledger, self.reward, sampler, self.args.keeps_logps)
         self.saved["rollouts"] = self.rollouts
-
-    def _check_asynchronous(self) -> None:
-        """Raises `ValueError` if no reward function can execute programs ahead, or a checkpoint could not hold the dataset's rows."""
-        if self.tools or self.environment_factories is not None or self.rollout_func is not None:
-            raise ValueError(
-                "async_rollouts does not support tools, environments or rollout functions: leave them out"
-            )
-        if self.reward is None:
-            raise ValueError("async_rollouts needs an MLEReward, which executes programs ahead")
-        if self.reward.overrides("evaluations"):
-            raise ValueError(
-                f"async_rollouts calls `submit`, and not `evaluations`, which {type(self.reward).__name__} overrides: override "
-                "`submit`"
-            )
-        assert self.train_dataset is not None
-        for name, value in next(iter(self.train_dataset)).items():
-            try:
-                json.dumps(value)
-            except TypeError as error:
-                raise ValueError(
-                    f"checkpoints of async_rollouts hold rows of the dataset as JSON, which cannot hold its column {name!r}: "
-                    "remove it, or convert it to text"
-                ) from error
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -97,8 +79,7 @@ class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
         return super()._generate(prompts)
 
     def _get_per_token_logps_and_entropies(self, model: Any, *inputs: Any, **kwargs: Any) -> tuple:
-        # TRL asks for log-probabilities because it considers the samples fresh: return those of the policy that
-        # sampled
+        # TRL considers the samples fresh: it gets the log-probabilities of the policy that sampled
         if isinstance(self.generation_batch, ReplayedBatch) and self.args.trl_asks_for_old_logps:
             stored = self.generation_batch.take_logps(inputs[2])  # as many tokens as TRL asks for
             if stored is not None:

@@ -1,6 +1,5 @@
 """A generation batch: its completions, what each was asked, and the evaluations of their programs."""
 
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,14 +32,8 @@ class Completion:
     @classmethod
     def of(cls, row: Row, evaluation: Evaluation, competitions: Mapping[str, Competition]) -> "Completion":
         """The evaluation, with a bounded output, beside what its row asked."""
-        return cls(
-            competition=competition_of(row, competitions),
-            prompt_kind=row["prompt_kind"],
-            parent_id=row["parent_id"],
-            parent_score=row["parent_score"],
-            idea=row.get("idea"),
-            evaluation=evaluation.shortened(),
-        )
+        asked = {name: row[name] for name in SCRATCH} | {"idea": row.get("idea")}
+        return cls(competition_of(row, competitions), evaluation=evaluation.shortened(), **asked)
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
         """Whether it is better than this score; `None` if there is none, or if our infrastructure failed."""
@@ -56,22 +49,14 @@ class Completion:
 class Batch:
     """A generation batch, which the trainer's hooks fill in while TRL samples and scores it."""
 
-    rewarded_at: float | None = None  # when a reward function last logged a column, by `time.monotonic()`
     completions: Sequence[Completion] = ()  # of this process
     advantages: torch.Tensor | None = None  # of all processes, unweighted, if they replace TRL's
-
-    def waited_s(self) -> float | None:
-        """Seconds since rewards were done; `None` if no reward function logged anything."""
-        return None if self.rewarded_at is None else time.monotonic() - self.rewarded_at
 
     def replaced(self, stock: torch.Tensor, logged: deque[float], local: slice) -> torch.Tensor:
         """The advantages that replace TRL's (`stock`), for this process's completions, and for all in TRL's log."""
         assert self.advantages is not None
         if stock.dim() > 1:
-            raise ValueError(
-                "a trainer with an advantage per token needs objective='reward': the others have one advantage per "
-                "completion"
-            )
+            raise ValueError("a trainer with an advantage per token needs objective='reward'")
         for _ in self.advantages:
             logged.pop()
         logged.extend(self.advantages.tolist())
@@ -100,11 +85,3 @@ def competition_of(row: Row, competitions: Mapping[str, Competition]) -> str | N
     if len(competitions) == 1:
         return row.get("competition") or next(iter(competitions))
     return row.get("competition")
-
-
-def waiting_metrics(waited: list[float | None]) -> dict[str, float]:
-    """Seconds that each process waited for the slowest: the cost of uneven programs. Empty for a single process."""
-    seconds = [value for value in waited if value is not None]
-    if not seconds or len(waited) == 1:
-        return {}
-    return {"process_wait_s/mean": sum(seconds) / len(seconds), "process_wait_s/max": max(seconds)}

@@ -1,6 +1,69 @@
-"""The weights of durations, under the address that users import them from."""
+"""Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684. Derivations:
+docs/duration.md."""
 
-from trl_mle.trainer.gradient.duration import duration_weights
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import torch
 
 
-__all__ = ["duration_weights"]
+def duration_weights(
+    durations: torch.Tensor,
+    method: str = "linear",
+    low: float | None = None,
+    high: float | None = None,
+    mean: float | None = None,
+) -> torch.Tensor:
+    r"""
+    Weights of each action's policy-gradient term by the duration Δt of the action.
+
+    If actions are trained on as they finish, an action of duration Δt is trained on at a rate ∝ 1/Δt, and fast, poor
+    programs crowd out slow, better ones. https://huggingface.co/papers/2509.01684 (section "duration-aware gradient
+    updates") corrects this by weighting with Δt itself,
+
+    $$
+    \nabla J = \mathbb{E}\Big[\sum_k \frac{\Delta t_k}{\overline{\Delta t}} \, \nabla \log \pi(a_k|s_k) \,
+    \hat{A}(s_k, a_k)\Big]
+    $$
+
+    divided by the batch's mean, so that the step size does not depend on the unit or on how slow the batch was.
+
+    Args:
+        durations (`torch.Tensor` of shape `(B,)`):
+            Δt of each action; NaN where it is unknown.
+        method (`str`, *optional*, defaults to `"linear"`):
+            `"linear"` weights by Δt / mean Δt, `"none"` by 1.
+        low (`float`, *optional*), high (`float`, *optional*):
+            Smallest and largest weight. Without `low`, a program that dies at once (Δt ≈ 0) has almost no penalty.
+        mean (`float`, *optional*):
+            Mean Δt in seconds over more than this batch, because an asynchronous batch may hold a single group of a
+            competition. Defaults to the mean of `durations`.
+
+    Returns:
+        `torch.Tensor` of shape `(B,)`:
+            The weights. Unless a bound clips, they average to 1 over the actions that `mean` covers. Unknown durations
+            have weight 1, and so do all actions if all durations are zero.
+    """
+    if method not in ("linear", "none"):
+        raise ValueError(f"unknown duration weighting {method!r}: choose 'linear' or 'none'")
+    divisor = durations.nanmean() if mean is None else durations.new_tensor(mean)  # NaN when no duration is known
+    if method == "none" or not (divisor > 0 and divisor.isfinite()):
+        return torch.ones_like(durations)
+    weights = (durations / divisor).nan_to_num(nan=1.0)
+    return weights if low is None and high is None else weights.clamp(low, high)
+
+
+def weights_by_competition(
+    competitions: Sequence[str | None],
+    durations: torch.Tensor,
+    weigh: Callable[[str | None, torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Weights of a batch with several competitions, of shape `(B,)`. `weigh` computes those of each competition
+    separately, because otherwise the slowest one would dominate the gradient."""
+    by_competition = defaultdict(list)
+    for i, competition in enumerate(competitions):
+        by_competition[competition].append(i)
+    weights = torch.ones(len(competitions))
+    for competition, indices in by_competition.items():
+        weights[indices] = weigh(competition, durations[indices])
+    return weights

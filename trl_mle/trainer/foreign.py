@@ -17,25 +17,13 @@ NUMBERS = ("duration_s", "quality", "score", "cpu_s", "queue_wait_s")  # NaN, as
 
 
 def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str = "reward") -> list[Evaluation]:
-    """
-    Makes evaluations, one per completion and without a reward, from what reward functions logged with TRL's `log_extra`.
-
-    Args:
-        logged (`Mapping[str, list]`):
-            The columns: `duration_s` (seconds), and with `outcome` those of [`PROGRAM_COLUMNS`]. All are optional, and may
-            have `None`.
-        count (`int`):
-            Number of completions.
-        objective (`str`, *optional*, defaults to `"reward"`):
-            Any other objective needs the column `quality` (larger is better, `None` if not valid), even without `outcome`.
-
-    Raises:
-        `ValueError`: `quality` is missing, a column has the wrong number of values, or a duration is no number of seconds.
-    """
+    """Makes evaluations, one per completion and without a reward, from the columns that reward functions logged with
+    TRL's `log_extra`: `duration_s` (seconds), and with `outcome` those of [`PROGRAM_COLUMNS`]. All are optional, and
+    may have `None`; only another objective than `"reward"` needs `quality` (larger is better, `None` if not valid)."""
     if objective != "reward" and "quality" not in logged:
         raise ValueError(
-            f"objective={objective!r} needs the quality of valid completions: log_extra('quality', [...]), None where one "
-            "is not valid, or use an MLEReward"
+            f"objective={objective!r} needs the quality of valid completions: log_extra('quality', [...]), None where "
+            "one is not valid, or use an MLEReward"
         )
     names = ["duration_s"]
     names += ["quality"] if objective != "reward" else []
@@ -44,8 +32,8 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
     for name, values in columns.items():
         if len(values) != count:
             raise ValueError(
-                f'log_extra("{name}", ...) got {len(values)} values for {count} completions: log one per completion, from '
-                "one reward function"
+                f'log_extra("{name}", ...) got {len(values)} values for {count} completions: log one per completion, '
+                "from one reward function"
             )
         if name in NUMBERS:
             columns[name] = values = [None if value is None or math.isnan(value) else value for value in values]
@@ -56,19 +44,16 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
     return [_evaluation({name: values[i] for name, values in columns.items()}) for i in range(count)]
 
 
-def _evaluation(known: dict[str, Any]) -> Evaluation:
-    score, quality = known.get("score"), known.get("quality")
-    valid = known.get("valid", score is not None or ("outcome" in known and quality is not None))
+def _evaluation(logged: dict[str, Any]) -> Evaluation:
+    score, quality = logged.get("score"), logged.get("quality")
+    valid = logged.get("valid", score is not None or ("outcome" in logged and quality is not None))
+    names = ("duration_s", "outcome", "cpu_s", "queue_wait_s", "quality", "reused")
+    more: dict[str, Any] = {name: logged.get(name) for name in names}
     return Evaluation(
         reward=None,
-        duration_s=known.get("duration_s"),
         score=Score(score, valid=True) if valid else None,
-        outcome=known.get("outcome"),
-        milestones=tuple(filter(None, (known.get("milestones") or "").split(","))),
-        output=known.get("output") or "",
-        source=known.get("program"),
-        cpu_s=known.get("cpu_s"),
-        queue_wait_s=known.get("queue_wait_s"),
-        quality=quality,
-        reused=known.get("reused"),
+        milestones=tuple(filter(None, (logged.get("milestones") or "").split(","))),
+        output=logged.get("output") or "",
+        source=logged.get("program"),
+        **more,
     )

@@ -1,7 +1,5 @@
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +7,7 @@ import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
 from transformers import PreTrainedModel
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
@@ -19,18 +18,18 @@ from trl_mle.execution import Limits
 from trl_mle.models import without_defaults
 from trl_mle.prompts import without_opening
 from trl_mle.rewards import find_reward
-from trl_mle.trainer.asking.dataset import check_prompts, naming, scratch_dataset
+from trl_mle.trainer.asking.dataset import check_prompts, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
-from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row, waiting_metrics
+from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row
 from trl_mle.trainer.engine import checkpoint, plain_text, prompt_sharing, pushes, vllm
 from trl_mle.trainer.engine.limits import find_limits, kept_limits
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
 from trl_mle.trainer.foreign import evaluations_from
 from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
-from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig, check_arguments, check_dropout
+from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import batch_metrics
-from trl_mle.trainer.rescue import Rescue, trainable
+from trl_mle.trainer.rescue import Rescue
 
 
 class MLEGRPOTrainer(GRPOTrainer):
@@ -40,9 +39,9 @@ class MLEGRPOTrainer(GRPOTrainer):
 
     A completion's advantage is multiplied by the [`~trl_mle.trainer.duration_weights`] of its program's duration Δt.
     Any reward function can report durations with TRL's `log_extra("duration_s", [...])`, one value per completion,
-    `None` if unknown. Evaluation and the KL term are never weighted. With probability `args.improve_probability`, a group
-    of completions improves an earlier solution. A completion that our infrastructure failed is left out, whatever the
-    reward functions return for it. [`AsyncMLEGRPOTrainer`] trains while programs run.
+    `None` if unknown. Evaluation and the KL term are never weighted. With probability `args.improve_probability`, a
+    group of completions improves an earlier solution. A completion that our infrastructure failed is left out,
+    whatever the reward functions return for it. [`AsyncMLEGRPOTrainer`] trains while programs run.
 
     Example:
 
@@ -69,11 +68,10 @@ class MLEGRPOTrainer(GRPOTrainer):
             Dataset to use for training. If `None`, it is built from `competitions`. The column `competition` holds the
             competition's id; without it, all rows count as one competition.
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
-            Competitions to train on, each loaded when it is first asked for. Without `train_dataset`, they provide the scratch
-            prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them, and replace the dataset's.
+            Competitions to train on, each loaded when it is first asked for. Without `train_dataset`, they provide the
+            scratch prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them.
         limits ([`~trl_mle.execution.Limits`], *optional*):
-            Limits of a program to state in prompts. Only without an [`~trl_mle.rewards.MLEReward`], whose executor
-            otherwise defines them.
+            Limits to state in prompts, without an [`~trl_mle.rewards.MLEReward`], whose executor defines them.
     """
 
     _tag_names = ["trl", "grpo", "trl_mle"]  # noqa: RUF012 (TRL's class attributes)
@@ -100,7 +98,11 @@ class MLEGRPOTrainer(GRPOTrainer):
         if args is None:
             name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
-        check_arguments(args, self.is_asynchronous, model, **kwargs)
+        if not isinstance(args, MLEGRPOConfig):
+            raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
+        if args.async_rollouts != self.is_asynchronous:
+            name = "AsyncMLEGRPOTrainer" if args.async_rollouts else "MLEGRPOTrainer"
+            raise ValueError(f"async_rollouts={args.async_rollouts} is for {name}: train with that class")
         self.competitions = TaskSet.of(competitions)
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
@@ -119,16 +121,18 @@ class MLEGRPOTrainer(GRPOTrainer):
         if args.share_prompts:
             prompt_sharing.check_sharing(self)
         plain_text.keep_template_arguments(self)
-        check_dropout(args, self.model)
         self.comparison = Comparison(args, self.reward_funcs, self.reward_weights)
         self.weighting = Weighting(args)
         self.solution_prompts = SolutionPrompts(self.competitions, args, self.limits, self.count_tokens)
         spread = self.is_deepspeed_enabled or self.is_fsdp_enabled
-        self.rescue = Rescue(None if spread else partial(trainable, self.model), args.stop_when_stale)
+        self.rescue = Rescue(None if spread else self.model, args.stop_when_stale)
         self.add_callback(self.rescue)
         # What has a state in checkpoints, by the names of its files there
-        self.saved: dict[str, checkpoint.Saved] = {"solution_pool": self.solution_prompts, "weighting": self.weighting}
-        self.saved["rescue"] = self.rescue
+        self.saved: dict[str, checkpoint.Saved] = {
+            "solution_pool": self.solution_prompts,
+            "weighting": self.weighting,
+            "rescue": self.rescue,
+        }
         check_prompts(self, train_dataset, eval_dataset)
         self.solution_prompts.check(has_environment=self.environment_factories is not None)
 
@@ -156,10 +160,9 @@ class MLEGRPOTrainer(GRPOTrainer):
     # A batch, in the order in which TRL calls the hooks
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        with naming(self.competitions, inputs):
-            if self.model.training:
-                return self._training_batch(inputs)
-            return self._scored([row | SCRATCH for row in inputs], Batch())  # evaluation is from scratch
+        if self.model.training:
+            return self._training_batch(inputs)
+        return self._scored([row | SCRATCH for row in inputs], Batch())  # evaluation is from scratch
 
     def _training_batch(self, inputs: list[Row]) -> dict[str, Any]:
         return self._scored(self._choose(inputs), Batch())
@@ -226,7 +229,8 @@ class MLEGRPOTrainer(GRPOTrainer):
     ) -> torch.Tensor:
         mode = "train" if self.model.training else "eval"
         inputs = self._evaluated(inputs, completions)
-        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the latter
+        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the
+        # latter
         whole = [without_opening(prompt) for prompt in prompts]
         rewards_per_func = super()._calculate_rewards(inputs, whole, completions, completion_ids_list)
         if self.reward is not None:
@@ -238,8 +242,6 @@ class MLEGRPOTrainer(GRPOTrainer):
             self._pending_extra_logs.pop("program", None)  # the table has the completion
         pairs = zip(inputs, evaluations, strict=True)
         everyone = gather_object([Completion.of(row, item, self.competitions) for row, item in pairs])
-        # The slowest process is done now (TRL's own gather, which has also run, returns earlier on a GPU)
-        self._log_metrics(mode, waiting_metrics(gather_object([self.generation_batch.waited_s()])))
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         failed = torch.tensor([item.evaluation.infrastructure_failed for item in everyone])
@@ -266,11 +268,6 @@ class MLEGRPOTrainer(GRPOTrainer):
         for item in (self.solution_prompts, self.comparison, self.rescue):
             self._log_metrics("train", item.metrics())
 
-    def _log_completion_extra(self, column: str, values: list) -> None:
-        super()._log_completion_extra(column, values)
-        # Reward functions log when they are done; the last one counts
-        self.generation_batch.rewarded_at = time.monotonic()
-
     def _log_metrics(self, mode: str, metrics: dict[str, float]) -> None:
         for name, value in metrics.items():
             self._metrics[mode][f"mle/{name}"].append(value)
@@ -290,19 +287,11 @@ class MLEGRPOTrainer(GRPOTrainer):
         # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
         return checkpoint.EpochSampler(super()._get_train_sampler(*args, **kwargs), lambda: int(self.state.epoch or 0))
 
-    def set_initial_training_values(self, *args: Any, **kwargs: Any) -> tuple:
-        _, steps_per_epoch, *_, max_steps = values = super().set_initial_training_values(*args, **kwargs)
-        checkpoint.check_steps(self.args, max_steps, steps_per_epoch)
-        return values
-
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
-        if self.args.should_save:
-            checkpoint.begin(folder, self.saved)
+        if self.args.should_save:  # one of an earlier run is not whole while it is overwritten
+            folder = Path(self._get_output_dir(trial), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
         super()._save_checkpoint(model, trial)
-        self.accelerator.wait_for_everyone()  # with `save_only_model`, others may still write their shards
-        if self.args.should_save:
-            checkpoint.list_files(folder)
 
     def _save_rng_state(self, output_dir: str) -> None:
         super()._save_rng_state(output_dir)
@@ -323,8 +312,8 @@ class MLEGRPOTrainer(GRPOTrainer):
         if self.is_world_process_zero():
             pushes.prepare_repo(self.args, self.hub_model_id, token)
 
-    def create_model_card(self, model_name: str | None = None, *args: Any, **kw: Any) -> None:  # type: ignore[override]
+    def create_model_card(self, model_name: Any = None, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """See [`~trl.GRPOTrainer`]; what the model is for and its results are ours, all else is TRL's."""
-        super().create_model_card(model_name, *args, **kw)
+        super().create_model_card(model_name, *args, **kwargs)
         if self.is_world_process_zero():
             pushes.complete_card(self, model_name)

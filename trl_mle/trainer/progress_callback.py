@@ -19,28 +19,21 @@ LOST_STEPS = 3  # without a valid program at the end, after others, that are wor
 
 class MLEProgressCallback(TrainerCallback):
     """
-    Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt. With several competitions,
-    scores are left out, because their metrics differ. A second line says how long training will still take, by the steps so
-    far: after the first step, and whenever half of the steps that were left then are done. A last line says if no program was valid,
-    or none any more.
+    Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt. With several
+    competitions, scores are left out, because their metrics differ. A second line says how long training will still
+    take: after the first step, and whenever half of the steps that were left then are done. A last line says if no
+    program was valid, or none any more.
 
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
     report` need not wait for a checkpoint, and a line with whether the run has `ended` when training begins and ends.
 
-    It replaces transformers' `ProgressCallback` and `PrinterCallback`; `log_history` and trackers are not affected.
-
-    Example:
-
-    ```python
-    >>> trainer.remove_callback(ProgressCallback)  # or PrinterCallback, with disable_tqdm
-    >>> trainer.add_callback(MLEProgressCallback())
-    ```
+    It replaces transformers' `ProgressCallback` or, with `disable_tqdm`, `PrinterCallback`; `log_history` and trackers
+    are not affected.
     """
 
     def __init__(self) -> None:
         self._began_s, self._first = time.monotonic(), 0
         self._next = math.inf  # steps left when the time is said
-        self._known_step = self._valid_step = 0  # the last ones whose programs are known, and of which some were valid
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -49,9 +42,6 @@ class MLEProgressCallback(TrainerCallback):
             return
         never_fail_to_print()  # also in a script of one's own
         self._began_s, self._first = time.monotonic(), state.global_step
-        self._known_step = self._valid_step = 0
-        for entry in state.log_history:
-            self._note(int(entry["step"]), entry)
         if not state.global_step:  # from another run
             metrics_file(args).unlink(missing_ok=True)
         cut_last_line(metrics_file(args))
@@ -63,15 +53,16 @@ class MLEProgressCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         _append(args, state, {"ended": True})
-        if self._known_step - self._valid_step >= (LOST_STEPS if self._valid_step else 1):
-            since = f" after step {self._valid_step}" if self._valid_step else ""
+        rates = {
+            int(entry["step"]): rate
+            for entry in state.log_history
+            if (rate := entry.get("mle/valid_rate")) is not None
+        }
+        valid_step = max((step for step, rate in rates.items() if rate), default=0)
+        if max(rates, default=0) - valid_step >= (LOST_STEPS if valid_step else 1):
+            since = f" after step {valid_step}" if valid_step else ""
             report = f"trl-mle report {shlex.quote(str(args.output_dir))}"
             print(f"no program was valid{since}: `{report}` shows how they failed", flush=True)
-
-    def _note(self, step: int, logs: dict[str, Any]) -> None:
-        if "mle/valid_rate" in logs:
-            self._known_step = step
-            self._valid_step = step if logs["mle/valid_rate"] else self._valid_step
 
     def on_log(
         self,
@@ -87,7 +78,6 @@ class MLEProgressCallback(TrainerCallback):
         width = len(str(state.max_steps))
         reward = "-" if logs["reward"] is None else f"{logs['reward']:.2f}"  # if our infrastructure failed every time
         parts = [f"step {state.global_step:>{width}}/{state.max_steps}", f"reward {reward:>6}"]
-        self._note(state.global_step, logs)
         if "mle/valid_rate" in logs:
             parts.append(f"valid {logs['mle/valid_rate']:4.0%}")
         if "mle/score/mean" in logs:
@@ -104,8 +94,9 @@ class MLEProgressCallback(TrainerCallback):
 
 
 def _append(args: TrainingArguments, state: TrainerState, entries: dict[str, Any]) -> None:
-    metrics_file(args).parent.mkdir(parents=True, exist_ok=True)
-    with metrics_file(args).open("a", encoding="utf-8") as file:
+    path = metrics_file(args)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"step": state.global_step, "max_steps": state.max_steps} | entries) + "\n")
 
 

@@ -1,6 +1,7 @@
 """Goes back to a run's best weights when its programs stop being valid, and notices when it finds nothing new."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,89 +23,87 @@ STALE_STEPS = 8  # without a score that the run had not seen
 WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
 
 
-def trainable(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """The parameters that are trained, by name."""
-    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+@dataclass
+class _State:
+    best_share: float = 0.0  # of valid programs in three steps
+    best_step: int = 0
+    rescues: int = 0
+    recent: list[list[int]] = field(default_factory=list)  # valid programs, and all, of the last steps
+    scores: dict[str, list[float]] = field(default_factory=dict)  # that were seen, of each competition
+    new_step: int = 0  # the last step with a new score
+    step: int = 0
+
+    def share(self) -> float:
+        return sum(valid for valid, _ in self.recent) / sum(count for _, count in self.recent)
 
 
 class Rescue(TrainerCallback):
     """
-    Keeps a run alive. If the share of valid programs in three steps falls below a quarter of the best that it was in three steps, the
-    weights that wrote the best are put back, the optimizer forgets its moments, and the learning rate is halved.
+    Keeps a run alive: if the share of valid programs in three steps falls below a quarter of the best that it was in
+    three steps, the weights that wrote the best are put back, the optimizer forgets its moments, and the learning rate
+    is halved. Also says if no score was new for 8 steps, and then ends training if asked to.
 
-    A copy of the best trainable weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP spread weights over
-    processes: there, only a warning says what to do.
-
-    Also says if no score was new for 8 steps, and then ends training if asked to.
-
-    Args:
-        weights (`Callable[[], dict[str, torch.Tensor]]`, *optional*):
-            The trainable parameters, by name; `None` if they are spread over processes.
-        stops_when_stale (`bool`):
-            Whether to end training when nothing new is found.
+    A copy of the best trainable weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP
+    spread weights over processes: there, `model` is `None`, and only a warning says what to do.
     """
 
-    def __init__(self, weights: Callable[[], dict[str, torch.Tensor]] | None, stops_when_stale: bool):
-        self._weights, self._stops_when_stale = weights, stops_when_stale
+    def __init__(self, model: torch.nn.Module | None, stops_when_stale: bool):
+        self._model, self._stops_when_stale = model, stops_when_stale
         self._best: dict[str, torch.Tensor] = {}  # the weights
-        self._best_share, self._best_step, self.count = 0.0, 0, 0
-        self._recent: list[list[int]] = []  # valid programs, and all, of the last steps
-        self._scores: dict[str, set[float]] = {}  # that were seen, of each competition
-        self._new_step = self._step = 0  # the last step with a new score, and the last one
-        self._said = False  # that there was none for long
+        self._state = _State()
+        self._said = False  # that there was no new score for long
 
     def observe(self, completions: Sequence[Completion], step: int) -> None:
+        """Counts the valid programs of a step's completions, and their new scores."""
         judged = [item for item in completions if not item.evaluation.infrastructure_failed]
         if not judged:
             return
-        self._step = step
+        state, recent_valid = self._state, 0
+        state.step = step
         for item in judged:
-            if item.evaluation.quality is not None:
-                seen = self._scores.setdefault(item.competition or "", set())
-                if item.evaluation.quality not in seen:
-                    seen.add(item.evaluation.quality)
-                    self._new_step, self._said = step, False
-        valid = sum(item.evaluation.quality is not None for item in judged)
-        self._recent = [*self._recent, [valid, len(judged)]][-WINDOW:]
-        if len(self._recent) == WINDOW and self._share() > self._best_share:
-            if sum(valid for valid, _ in self._recent) < LEAST_VALID:
-                return
-            self._best_share, self._best_step = self._share(), step
-            if self._weights is not None:  # before they change: those that wrote these programs
-                self._best = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
-
-    def _share(self) -> float:
-        return sum(valid for valid, _ in self._recent) / sum(count for _, count in self._recent)
+            if (quality := item.evaluation.quality) is None:
+                continue
+            recent_valid += 1
+            if quality not in (seen := state.scores.setdefault(item.competition or "", [])):
+                seen.append(quality)
+                state.new_step, self._said = step, False
+        state.recent = [*state.recent, [recent_valid, len(judged)]][-WINDOW:]
+        if len(state.recent) < WINDOW or state.share() <= state.best_share:
+            return
+        if sum(valid for valid, _ in state.recent) >= LEAST_VALID:
+            state.best_share, state.best_step = state.share(), step
+            # Before they change: those that wrote these programs
+            self._best = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
 
     def on_step_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        optimizer: Any = None,
-        lr_scheduler: Any = None,
-        **kwargs: Any,
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Puts the best weights back if the programs are lost: here, because a step's gradient is applied, and the next is not begun."""
-        if len(self._recent) == WINDOW and self._share() < LOST * self._best_share:
+        """Puts the best weights back if the programs are lost: here, because a step's gradient is applied, and the
+        next is not begun."""
+        own = self._state
+        if len(own.recent) == WINDOW and own.share() < LOST * own.best_share:
             lost = (
-                f"step {state.global_step}: {self._share():.0%} of the programs of {WINDOW} steps were valid, after {self._best_share:.0%} "
-                f"up to step {self._best_step}"
+                f"step {state.global_step}: {own.share():.0%} of the programs of {WINDOW} steps were valid, after "
+                f"{own.best_share:.0%} up to step {own.best_step}"
             )
-            self._recent = []
+            own.recent = []
             if self._best:
-                self._go_back(optimizer, lr_scheduler)
+                self._go_back(kwargs["optimizer"], kwargs["lr_scheduler"])
                 logger.warning("%s: back to the weights of that time, with half the learning rate", lost)
             else:
                 logger.warning("%s: resume from a checkpoint of that time with half the learning_rate", lost)
-        if self._new_step and self._step - self._new_step >= STALE_STEPS and not self._said:
+        if own.new_step and own.step - own.new_step >= STALE_STEPS and not self._said:
             self._said = True
             ends = "training ends (stop_when_stale)" if self._stops_when_stale else "--stop_when_stale would end here"
-            logger.warning("no new score since step %d: %s", self._new_step, ends)
+            logger.warning("no new score since step %d: %s", own.new_step, ends)
             control.should_training_stop |= self._stops_when_stale
 
+    def _weights(self) -> dict[str, torch.Tensor]:
+        """The parameters that are trained, by name."""
+        named = self._model.named_parameters() if self._model is not None else ()
+        return {name: weight for name, weight in named if weight.requires_grad}
+
     def _go_back(self, optimizer: Any, lr_scheduler: Any) -> None:
-        assert self._weights is not None
         with torch.no_grad():
             for name, weight in self._weights().items():
                 weight.copy_(self._best[name])
@@ -113,27 +112,16 @@ class Rescue(TrainerCallback):
             group["lr"] /= 2
         if isinstance(lr_scheduler, LambdaLR):  # it computes the rate of each step from these
             lr_scheduler.base_lrs = [rate / 2 for rate in lr_scheduler.base_lrs]
-        self.count += 1
+        self._state.rescues += 1
 
     def metrics(self) -> dict[str, float]:
-        return {"scores": float(sum(map(len, self._scores.values()))), "rescues": float(self.count)}
+        return {"scores": float(sum(map(len, self._state.scores.values()))), "rescues": float(self._state.rescues)}
 
     def state_dict(self) -> dict[str, Any]:
-        return {
-            "best_share": self._best_share,
-            "best_step": self._best_step,
-            "count": self.count,
-            "recent": self._recent,
-            "scores": {name: sorted(scores) for name, scores in self._scores.items()},
-            "new_step": self._new_step,
-            "step": self._step,
-        }
+        return asdict(self._state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._best_share, self._best_step, self.count = state["best_share"], state["best_step"], state["count"]
-        self._recent = [list(pair) for pair in state["recent"]]
-        self._scores = {name: set(scores) for name, scores in state["scores"].items()}
-        self._new_step, self._step = state["new_step"], state["step"]
+        self._state = _State(**state)
 
     def save_weights(self, folder: Path) -> None:
         """Writes the best weights into a checkpoint."""
@@ -142,5 +130,5 @@ class Rescue(TrainerCallback):
 
     def load_weights(self, folder: Path) -> None:
         """Reads the best weights of a checkpoint."""
-        if self._weights is not None and (folder / WEIGHTS_FILE).is_file():
+        if self._model is not None and (folder / WEIGHTS_FILE).is_file():
             self._best = load_file(folder / WEIGHTS_FILE)

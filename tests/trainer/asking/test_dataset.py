@@ -8,11 +8,9 @@ from hypothesis import strategies as st
 from support import pool_runs
 from support.toy_trainer import text_reward
 
-from trl_mle.competitions import CompetitionError, TaskSet, load_competition, task_set
-from trl_mle.execution import Limits
-from trl_mle.prompts import scratch_prompt
+from trl_mle.competitions import TaskSet, load_competition, task_set
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
-from trl_mle.trainer.asking.dataset import rotation, scratch_dataset
+from trl_mle.trainer.asking.dataset import rotation
 
 
 @given(st.integers(1, 14), st.integers(0, 60), st.integers(1, 14), st.integers(0, 99))
@@ -56,13 +54,8 @@ def train(model, folder, resume=None, **options):
 
 def test_training_asks_in_rounds_and_goes_on_after_a_resume(program_model, tmp_path):
     """Batches of three groups, and four competitions; the resume is in the second epoch."""
-    options = {
-        "max_steps": -1,
-        "num_train_epochs": 2,
-        "save_strategy": "steps",
-        "save_steps": 6,
-        "max_completion_length": 1,
-    }
+    options = {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 6}
+    options |= {"max_completion_length": 1}
     whole = train(program_model, tmp_path, **options)
     assert len(whole) == 8
     asked = [name for batch in whole for name in batch]
@@ -73,14 +66,8 @@ def test_training_asks_in_rounds_and_goes_on_after_a_resume(program_model, tmp_p
 
 @pytest.mark.parametrize(("size", "is_warned"), [(8, True), (4, False)])
 def test_several_competitions_in_turns_are_warned_of(tiny_model, tmp_path, caplog, size, is_warned):
-    args = MLEGRPOConfig(
-        str(tmp_path),
-        use_cpu=True,
-        bf16=False,
-        per_device_train_batch_size=8,
-        num_generations=size,
-        max_prompt_length=None,
-    )
+    options = {"use_cpu": True, "bf16": False, "per_device_train_batch_size": 8, "max_prompt_length": None}
+    args = MLEGRPOConfig(str(tmp_path), num_generations=size, **options)
     for names in (["digits"], ["digits", "wine"]):
         caplog.clear()
         MLEGRPOTrainer(tiny_model, text_reward, args, competitions=names)
@@ -103,29 +90,3 @@ def test_competitions_are_loaded_when_a_batch_asks_for_them(program_model, tmp_p
     assert loaded == set(tasks.few()) | set(asked)
     assert {"mle/valid_rate", "mle/programs"} <= set(trainer.state.log_history[0])
     assert not any("train-" in key for key in trainer.state.log_history[0])  # no metrics for each of 5,000
-
-
-def test_a_long_prompt_that_the_start_did_not_look_at_names_its_competition(program_model, tmp_path, monkeypatch):
-    tasks = TaskSet(["task:train/0-4999"])
-    trainer = pool_runs.make_trainer(program_model, tmp_path, Asking, competitions=tasks, max_steps=1)
-    longest = max(trainer.count_tokens(row["prompt"]) for row in trainer.train_dataset)
-    trainer.args.max_prompt_length = longest - 1
-    with pytest.raises(CompetitionError) as error:
-        trainer.train()
-    [name] = {name for batch in trainer.asked for name in batch if f"'{name}': a prompt has" in str(error.value)}
-    assert name not in tasks.few()
-    assert str(error.value) == (
-        f"'{name}': a prompt has {longest} tokens, more than max_prompt_length={longest - 1}: raise it, or set it to null; "
-        f"to go on without it, add without:{name} to the competitions"
-    )
-
-
-def test_a_prompt_is_that_of_its_competition():
-    args = MLEGRPOConfig("unused", use_cpu=True, bf16=False, max_steps=4, per_device_train_batch_size=8)
-    tasks = TaskSet(["task:train/0-4999"])
-    dataset = scratch_dataset(tasks, Limits(), args)
-    assert len(dataset) == 4
-    for row in dataset:
-        assert row["prompt"] == scratch_prompt(tasks[row["competition"]], Limits(), begin_program=args.begin_program)
-    row["prompt"][0]["content"] += "changed"
-    assert not dataset[3]["prompt"][0]["content"].endswith("changed")

@@ -1,5 +1,4 @@
 import pytest
-import torch
 from support import pool_runs
 from support.pool_runs import GROUP_SIZE, GROUPS
 
@@ -56,11 +55,3 @@ def test_two_processes_train_like_one(runs):
         assert record["generation"] == alone["generation"] == STEPS
         for name, weights in alone["weights"].items():
             assert (record["weights"][name] - weights).abs().max() <= 1e-5
-
-
-def test_they_have_moved(runs, program_model):
-    from transformers import AutoModelForCausalLM
-
-    before = dict(AutoModelForCausalLM.from_pretrained(program_model).named_parameters())
-    assert max((weights - before[name]).abs().max() for name, weights in runs[0]["weights"].items()) > 1e-3
-    assert torch.isfinite(torch.cat([weights.flatten() for weights in runs[0]["weights"].values()])).all()

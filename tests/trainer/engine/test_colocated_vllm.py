@@ -1,26 +1,17 @@
-"""Training with vLLM in the same process: its seeds, and what it refuses. With a real one, on a CPU: `make test-vllm`."""
-
-import json
-import os
-import subprocess
-from pathlib import Path
+"""Seeds of training with vLLM in the same process. With a real one: tests/scripts/test_train_with_vllm.py."""
 
 import pytest
 import torch
 from accelerate.utils import set_seed
-from support import colocated_runs, vllm_on_cpu
-from support.on_cpu import ON_CPU
 from support.toy_trainer import make_trainer
-from transformers import BitsAndBytesConfig
 
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.engine.vllm import sampling_seed
 
 
 class StandIn:
     """
-    Replaces TRL's vLLM, which needs a GPU or its own environment. When it starts, it seeds all generators, as vLLM does,
-    and then samples from torch's.
+    Replaces TRL's vLLM, which needs a GPU or its own environment. When it starts, it seeds all generators, as vLLM
+    does, and then samples from torch's.
     """
 
     def __init__(self, accelerator, tensor_parallel_size, max_completion_length, **options):
@@ -72,43 +63,3 @@ def test_no_two_engines_sample_the_same(processes, tensor_parallel_size):
         assert row == [row[i - i % tensor_parallel_size] for i in range(processes)]
     assert len({seed for row in seeds for seed in row}) == len(seeds) * processes // tensor_parallel_size
     assert all(0 <= seed < 2**32 for row in seeds for seed in row)
-
-
-def test_quantized_weights_are_refused_before_they_are_loaded(tmp_path):
-    args = MLEGRPOConfig(str(tmp_path), **ON_CPU, use_vllm=True)
-    with pytest.raises(ValueError, match=r"^vLLM cannot take quantized weights from training"):
-        MLEGRPOTrainer("no/such/model", args=args, quantization_config=BitsAndBytesConfig(load_in_8bit=True))
-
-
-@pytest.mark.vllm
-@pytest.mark.timeout(600)
-def test_seed_decides_what_vllm_samples_and_updates_reach_it(solution_model, tmp_path):
-    runs = {
-        "zero": {"seed": 0},
-        "one": {"seed": 1},
-        "one again": {"seed": 1},
-        "resumed": {"seed": 1, "resumed": "one"},
-    }
-    command = [
-        os.environ["VLLM_PYTHON"],
-        colocated_runs.__file__,
-        solution_model.path,
-        str(tmp_path),
-        json.dumps(runs),
-    ]
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= vllm_on_cpu.ENVIRONMENT
-    environment["PYTHONPATH"] = os.pathsep.join(map(str, Path(colocated_runs.__file__).parents[1:3]))
-    process = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr[-3000:]
-    results = json.loads((tmp_path / "results.json").read_text())
-    sampled = {name: steps for name, (steps, _) in results.items()}
-    assert [len(steps) for steps in sampled.values()] == [2, 2, 2, 1]
-    assert sampled["zero"][0] != sampled["one"][0]
-    assert sampled["one again"] == sampled["one"]
-    assert sampled["resumed"] == sampled["one"][1:]
-    for _, answers in results.values():
-        assert answers["after"] == answers["transformers"]
-    assert any(
-        answers["before"] != answers["transformers"] for _, answers in results.values()
-    )  # an update changes them

@@ -1,11 +1,9 @@
 """A killed run continues from its last checkpoint as if nothing had happened."""
 
-import json
 import os
 import random
 import signal
 import time
-from pathlib import Path
 
 import pytest
 import torch
@@ -76,41 +74,6 @@ def test_of_one_process(program_model, tmp_path, options):
     check(whole, resumed, checkpoint)
 
 
-@pytest.mark.slow
-def test_no_rollout_is_lost_however_often_a_run_is_killed(program_model, tmp_path):
-    """Each life resumes the one before, with rollouts whose programs had not ended. The trainer counts them at every step."""
-    options = ASYNC | {"model": program_model, "patient": True, "save_strategy": "steps", "save_steps": 1}
-    checkpoint, unfinished, known = None, 0, {}
-    for life in range(LIVES):
-        folder = tmp_path / f"life-{life}"
-        folder.mkdir()
-        started = pool_runs.start(folder, {"run": options | {"steps": 1000, "resume_from_checkpoint": checkpoint}}, 1)
-        deadline = time.monotonic() + 100
-        while not list((folder / "run").glob("checkpoint-*/trainer_state.json")):
-            assert started[0].is_alive(), (folder / "run-0.log").read_text()[-3000:]
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        time.sleep(random.uniform(0.0, 0.5))
-        started[0].kill()
-        started[0].join()
-        assert started[0].exitcode == -signal.SIGKILL, (folder / "run-0.log").read_text()[-3000:]
-        before, checkpoint = checkpoint, checkpoint_to_resume("true", folder / "run")
-        ledger = json.loads(Path(checkpoint, "rollouts.json").read_text())
-        step = int(checkpoint.rpartition("-")[2])
-        assert before is None or step > int(before.rpartition("-")[2])
-        assert (ledger["step"], ledger["trained"]) == (step, step * BATCH)
-        assert ledger["sampled"] == (step + 1) * BATCH == ledger["trained"] + len(ledger["in_flight"])
-        numbers = [rollout["id"] for rollout in ledger["in_flight"]]
-        assert len(set(numbers)) == BATCH
-        for rollout in ledger["in_flight"]:
-            assert len(rollout["completion_ids"]) == len(rollout["policy_logps"]) > 0
-            assert rollout["row"]["prompt"]
-            unfinished += rollout["evaluation"] is None
-            tokens = rollout["completion_ids"], rollout["policy_logps"], rollout["step"]
-            assert known.setdefault(rollout["id"], tokens) == tokens
-    assert unfinished > 0
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -145,9 +108,5 @@ def test_a_checkpoint_that_was_not_written_to_its_end_is_passed_over(tmp_path):
         if state is not None:
             (tmp_path / name / "trainer_state.json").write_text(state)
     assert checkpoint_to_resume("true", tmp_path) == str(tmp_path / "checkpoint-8")
-    for name in ("checkpoint-10", "checkpoint-12"):
-        with pytest.raises(ValueError, match=f"{name} is left out"):
-            checkpoint_to_resume(str(tmp_path / name), tmp_path)
-    with pytest.raises(ValueError, match="checkpoint-14 is left out"):
-        checkpoint_to_resume(str(tmp_path / "checkpoint-14"), tmp_path)
-    assert checkpoint_to_resume(None, tmp_path) is None
+    with pytest.raises(ValueError, match="checkpoint-12 is left out"):
+        checkpoint_to_resume(str(tmp_path / "checkpoint-12"), tmp_path)

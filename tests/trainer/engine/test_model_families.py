@@ -6,9 +6,8 @@ from support.model_families import BEGUN, FAMILIES, GOES_ON, PROGRAM, save_famil
 from support.toy_trainer import make_trainer, text_reward
 
 from trl_mle.evaluation.policies import TransformersPolicy, check_policy
-from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.launching.checks import load_tokenizer, prompt_tokens
-from trl_mle.models import TransformersModel, answer_text, tokenize_prompts
+from trl_mle.models import answer_text, tokenize_prompts
 
 
 ASKED = {"role": "user", "content": "Write a program.\n    Indented,  with spaces – and an umlaut: ü."}
@@ -52,15 +51,6 @@ def test_training_and_evaluation_ask_and_read_alike(folder, tmp_path):
     assert [(completion.tokens, completion.prompt_tokens) for completion in completions] == [
         (2, len(ids)) for ids in asked
     ]
-
-
-def test_an_instrumenting_model_ends_where_it_ends(folder):
-    model = TransformersModel(folder)
-    completions = model.complete([ASKED["content"]] * 2, 16)
-    assert [(completion.text, completion.tokens) for completion in completions] == [(PROGRAM, 2)] * 2
-    instrumenter = LmInstrumenter(model)
-    instrumenter.instrument("x = 1")
-    assert instrumenter.metrics()["tokens_per_program"] == 2
 
 
 def test_an_answer_goes_on_where_it_was_begun(folder):

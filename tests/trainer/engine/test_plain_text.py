@@ -1,16 +1,11 @@
-from pathlib import Path
-
 import pytest
-import trl
 from datasets import Dataset
 from support.hostile_texts import HOSTILE, check_plain
 from support.thinking import ALWAYS_THINKS, THINKS, with_template
 from support.toy_trainer import PROMPTS, make_trainer, text_reward
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
-from trl.chat_template_utils import add_response_schema
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from trl.trainer import grpo_trainer
 
-from trl_mle.evaluation.policies import TransformersPolicy
 from trl_mle.models import render_prompt
 
 
@@ -23,15 +18,8 @@ def test_completions_are_shown_as_plain_text(tiny_model, tmp_path, monkeypatch, 
 
     monkeypatch.setenv("COLUMNS", "2000")
     monkeypatch.setitem(PROMPTS[0][0], "content", "".join(HOSTILE).replace("\ud800", ""))  # no dataset holds that
-    trainer = make_trainer(
-        tiny_model,
-        tmp_path,
-        reward,
-        max_steps=1,
-        max_prompt_length=None,
-        log_completions=True,
-        num_completions_to_print=None,
-    )
+    options = {"max_steps": 1, "max_prompt_length": None, "log_completions": True, "num_completions_to_print": None}
+    trainer = make_trainer(tiny_model, tmp_path, reward, **options)
     trainer.train()
     out = capsys.readouterr().out
     check_plain(out)
@@ -80,26 +68,6 @@ def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path):
     assert trainer._logs["completion"][0][0]["content"].startswith(OPENING)
 
 
-@pytest.mark.parametrize("goes_on", ["print(x)\n```", "", OPENING])
-def test_a_response_template_reads_the_end_of_the_prompt(tiny_model, tmp_path, monkeypatch, goes_on):
-    """TRL's own, which it needs for tools and some tokenizers bring: what it parsed begins with the opening."""
-    seen = []
-
-    def reward(completions, **kwargs):
-        seen.extend(completion[0]["content"] for completion in completions)
-        return text_reward(completions)
-
-    trainer = make_trainer(tiny_model, tmp_path, reward, max_steps=1)
-    tokenizer = trainer._tokenizer
-    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates/qwen2_5.jinja").read_text()
-    add_response_schema(tokenizer)
-    ids = tokenizer(f"{goes_on}<|im_end|>", add_special_tokens=False)["input_ids"]
-    monkeypatch.setattr(trainer, "_generate_single_turn", lambda rows, *args: ([ids for _ in rows], None))
-    trainer.train_dataset = Dataset.from_list([{"prompt": BEGUN}] * len(trainer.train_dataset))
-    trainer.train()
-    assert {text.rstrip() for text in seen} == {(OPENING + goes_on).rstrip()}
-
-
 def test_a_reward_model_reads_one_answer(tiny_model, tmp_path, monkeypatch):
     folder = tmp_path / "reward_model"
     AutoModelForSequenceClassification.from_pretrained(tiny_model, num_labels=1).save_pretrained(folder)
@@ -118,24 +86,12 @@ def test_a_reward_model_reads_one_answer(tiny_model, tmp_path, monkeypatch):
         assert answer["content"].startswith(OPENING)
 
 
-def test_an_answer_that_was_begun_is_sampled_as_it_is_trained(tiny_model):
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    prompt = [{"role": "user", "content": "Go on."}, {"role": "assistant", "content": OPENING}]
-    policy = TransformersPolicy(model, tokenizer)
-    (completion,) = policy.sample([prompt], 4, [0])
-    assert completion.text.startswith(OPENING)
-    assert completion.tokens <= 4
-    assert completion.prompt_tokens == policy.count_tokens(prompt)
-
-
 @pytest.mark.parametrize(
     ("template", "prompt", "kwargs", "end"),
     [
         (THINKS, [ASKED], {}, "assistant\n"),
         (THINKS, [ASKED], {"enable_thinking": False}, "assistant\n<think>\n\n</think>\n\n"),
         (THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
-        (THINKS, BEGUN, {"enable_thinking": True}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
         (ALWAYS_THINKS, [ASKED], {"enable_thinking": False}, "assistant\n<think>\n"),
         (ALWAYS_THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
     ],
@@ -155,18 +111,3 @@ def test_what_a_model_that_thinks_is_asked(tiny_model, tmp_path, template, promp
     assert render_prompt(tokenizer, prompt) == text
     assert trainer._tokenize_prompts([prompt])[0][0] == ids
     assert (tokenizer.chat_template == template) == (not kwargs)
-
-
-def test_arguments_of_a_template_stand_in_it_once(tiny_model, tmp_path):
-    folder = with_template(tiny_model, tmp_path / "model", THINKS)
-    for run in ("first", "second"):
-        trainer = make_trainer(
-            folder, tmp_path / run, text_reward, chat_template_kwargs={"enable_thinking": False, "style": "it's"}
-        )
-        trainer.save_model(folder)
-    template = AutoTokenizer.from_pretrained(folder).chat_template
-    assert template.count("set enable_thinking") == template.count("set style") == 1
-    asked = trainer._tokenizer.apply_chat_template(
-        [ASKED], add_generation_prompt=True, tokenize=False, enable_thinking=True
-    )
-    assert asked.endswith("assistant\n")  # who asks for it gets it

@@ -4,7 +4,7 @@ import pytest
 import torch
 from peft import LoraConfig
 from support.toy_trainer import make_trainer, text_reward
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, Qwen2MoeConfig, Qwen2MoeForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from trl_mle.models import check_shareable, shared_prefill
 
@@ -52,40 +52,15 @@ def test_shared_prompts_change_nothing(tiny_model, tmp_path, rows, lora):
     assert sizes == [(len(set(rows)), 11), (4, LENGTH + 1)]
 
 
-@pytest.mark.slow  # its first batch takes 20 s
-def test_continuous_batching_samples_without(tiny_model, tmp_path):
-    """It keeps prompts in a cache of its own; the training step shares them."""
-    options = {"share_prompts": True, "use_transformers_continuous_batching": True, "gradient_checkpointing": False}
-    trainer = make_trainer(tiny_model, tmp_path, text_reward, max_steps=1, **options)
-    trainer.train()
-    assert trainer.state.log_history[0]["completions/mean_length"] > 0
-
-
 def test_a_run_with_shared_prompts_is_the_same(tiny_model, tmp_path):
     def run(share_prompts):
         torch.manual_seed(0)
-        folder = tmp_path / str(share_prompts)
-        trainer = make_trainer(
-            tiny_model, folder, text_reward, gradient_checkpointing=False, share_prompts=share_prompts, max_steps=2
-        )
+        options = {"gradient_checkpointing": False, "share_prompts": share_prompts, "max_steps": 2}
+        trainer = make_trainer(tiny_model, tmp_path / str(share_prompts), text_reward, **options)
         trainer.train()
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
     assert run(True) == pytest.approx(run(False), abs=1e-5)
-
-
-def test_what_it_cannot_do_is_refused(tiny_model, tmp_path):
-    with pytest.raises(ValueError, match="set gradient_checkpointing to false"):
-        make_trainer(tiny_model, tmp_path, text_reward, share_prompts=True, gradient_checkpointing=True)
-    size = AutoConfig.from_pretrained(tiny_model).vocab_size
-    layers = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, "num_experts": 2}
-    experts = Qwen2MoeForCausalLM(Qwen2MoeConfig(vocab_size=size, hidden_size=16, moe_intermediate_size=16, **layers))
-    experts.save_pretrained(tmp_path / "experts")
-    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path / "experts")
-    with pytest.raises(ValueError, match="leave it out"):
-        make_trainer(
-            str(tmp_path / "experts"), tmp_path, text_reward, share_prompts=True, gradient_checkpointing=False
-        )
 
 
 @pytest.mark.parametrize("cache", [None, "static"])
@@ -123,26 +98,17 @@ def test_shared_prompts_sample_the_same(tiny_model, tmp_path, cache):
     assert decoder.forward == forward
 
 
-GATED = {
-    "linear_num_key_heads": 2,
-    "linear_num_value_heads": 4,
-    "linear_key_head_dim": 8,
-    "linear_value_head_dim": 8,
-}
-EXPERTS = {
-    "num_experts": 2,
-    "num_experts_per_tok": 1,
-    "moe_intermediate_size": 16,
-    "shared_expert_intermediate_size": 16,
-}
 LINEAR = {
-    "qwen3_5_text": GATED,
-    "qwen3_next": GATED | EXPERTS,
+    "qwen3_5_text": {
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+    },
     "lfm2": {"layer_types": ["conv", "full_attention", "conv", "conv"]},
-    "falcon_h1": {"mamba_d_ssm": 32, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_d_state": 8},
     "mamba2": {"state_size": 8, "num_heads": 8, "head_dim": 8, "n_groups": 1},
 }
-OTHERS = {"gemma3_text": {"sliding_window": 4}, "gpt2": {}, "bloom": {"n_layer": 2, "n_head": 4}}  # takes no positions
+OTHERS = {"gemma3_text": {"sliding_window": 4}, "bloom": {"n_layer": 2, "n_head": 4}}  # the latter takes no positions
 
 
 def tiny(kind, vocab_size):
@@ -175,34 +141,3 @@ def test_models_of_any_kind_sample_the_same(kind):
     with shared_prefill(model.get_decoder()):
         assert torch.equal(sample(), apart)
     assert sizes == [5 if kind in LINEAR else 3, *[5] * 7]
-
-
-def test_linear_attention_is_refused_at_the_start(tiny_model, tmp_path):
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    tokenizer.save_pretrained(tmp_path / "model")
-    tiny("lfm2", len(tokenizer)).save_pretrained(tmp_path / "model")
-    settings = {"max_steps": 1, "gradient_checkpointing": False}
-    with pytest.raises(ValueError, match="linear attention: leave it out"):
-        make_trainer(str(tmp_path / "model"), tmp_path, text_reward, share_prompts=True, **settings)
-    make_trainer(str(tmp_path / "model"), tmp_path, text_reward, **settings).train()
-
-
-def test_bfloat16_on_a_cpu_samples_without_fused_attention(tiny_model):
-    """It takes several times as long there, for one token."""
-    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16).eval()
-    decoder, ids, used = model.get_decoder(), torch.tensor([[3, 4, 5, 6]] * 2), []
-    decoder.layers[0].register_forward_pre_hook(
-        lambda layer, _: used.append(layer.self_attn.config._attn_implementation)
-    )
-
-    def logits():
-        settings = {"max_new_tokens": 2, "min_new_tokens": 2, "return_dict_in_generate": True, "output_logits": True}
-        return model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **settings).logits[1]
-
-    fused = logits()
-    with shared_prefill(decoder):
-        torch.testing.assert_close(logits(), fused, rtol=0.05, atol=0.05)
-    assert used == ["sdpa", "sdpa", "sdpa", "eager"]  # the prompt, and one token after it
-    assert decoder.config._attn_implementation == "sdpa"
-    with shared_prefill(decoder.float()):
-        assert decoder.config._attn_implementation == "sdpa"

@@ -4,25 +4,11 @@ import pytest
 import torch
 from accelerate import Accelerator
 from peft import LoraConfig, get_peft_model
-from transformers import AutoModelForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM, set_seed
+from transformers import AutoModelForCausalLM, set_seed
 from trl.distributed import DistributedBackend
 from trl.generation.vllm_generation import VLLMGeneration
 
 from trl_mle.trainer.engine.vllm import merged_params
-
-
-EXPERTS = {
-    "num_experts": 4,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 16,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "vocab_size": 300,
-}
 
 
 @pytest.fixture
@@ -30,10 +16,7 @@ def generation(tiny_model, request):
     """TRL's generation for a 16-bit policy with a non-trivial adapter, without starting vLLM."""
     set_seed(0)
     config = {"r": 4, "target_modules": "all-linear"} | request.param
-    if "target_parameters" in config:
-        model = Qwen3MoeForCausalLM(Qwen3MoeConfig(**EXPERTS)).to(torch.bfloat16)
-    else:
-        model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16)
     model = get_peft_model(model, LoraConfig(**config))
     for name, param in model.named_parameters():
         if "lora_B" in name:
@@ -55,8 +38,6 @@ ADAPTERS = {
     "lora": {},
     "dora": {"use_dora": True},
     "a trained head": {"modules_to_save": ["lm_head"]},
-    # Two nested adapters around one module
-    "experts": {"target_modules": ["q_proj"], "target_parameters": ["experts.gate_up_proj", "experts.down_proj"]},
 }
 
 

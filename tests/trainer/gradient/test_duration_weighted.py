@@ -1,6 +1,5 @@
 """Duration weights for a trainer that is not GRPO."""
 
-import pytest
 import torch
 from datasets import Dataset
 from support.on_cpu import ON_CPU
@@ -54,14 +53,3 @@ def test_without_weights_it_is_the_trainer(tiny_model, tmp_path):
     trainers = trained(tiny_model, tmp_path / "none", Unweighted), trained(tiny_model, tmp_path / "stock", Remembering)
     for one, other in zip(*(trainer.model.parameters() for trainer in trainers), strict=True):
         assert torch.equal(one, other)
-
-
-def test_a_duration_for_each_completion(tiny_model, tmp_path):
-    def twice(completions, log_extra, **kwargs):
-        log_extra("duration_s", [1.0])
-        return [0.0] * len(completions)
-
-    with pytest.raises(
-        ValueError, match=r'^log_extra\("duration_s", ...\) got 1 values for 8 completions: log one per completion'
-    ):
-        trained(tiny_model, tmp_path, Weighted, twice)

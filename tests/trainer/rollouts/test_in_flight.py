@@ -1,6 +1,5 @@
 """How much is sampled at once, and how much by a server while training continues."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -38,14 +37,9 @@ class Sampler:
     def load(self, rows, step):
         self.rows, self.step = rows, step
 
-    def take_seconds(self):
-        return {}
-
 
 class Reward:
     """Programs end at once."""
-
-    executor = SimpleNamespace(slots=1, reports_start=False)
 
     def progress(self, count):
         return ProgramsProgress(count, False)
@@ -59,7 +53,8 @@ class Reward:
 
 
 def steps(sampler, batches, count=4):
-    """The sampling in each step, and the ages of the rollouts trained on; checks at the end that no rollout is lost."""
+    """The sampling in each step, and the ages of the rollouts trained on; checks at the end that no rollout is
+    lost."""
     rollouts = RolloutsInFlight(RolloutLedger(batches * BATCH, BATCH), Reward(), sampler)
     for _ in range(count):
         sampler.said = ""
@@ -91,21 +86,6 @@ def test_what_arrives_while_programs_run_is_taken_then():
     assert list(steps(Sampler(True, is_fast=True), 2)) == [("ara", "r", {0})] + [("a", "r", {1})] * 3
 
 
-def test_programs_that_are_stopped_are_executed_again_if_training_goes_on():
-    reward, stopped = Reward(), []
-    reward.stop = stopped.append
-    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), reward, Sampler(False))
-    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
-    running = list(rollouts._pending.values())
-    state = json.loads(json.dumps(rollouts.state_dict(), default=vars))
-    rollouts.stop()
-    assert stopped == running
-    assert json.loads(json.dumps(rollouts.state_dict(), default=vars)) == state  # a checkpoint loses none
-    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
-    assert [rollout.id for rollout in rollouts.take(BATCH)] == list(range(BATCH))
-    assert rollouts.ledger.sampled == 2 * BATCH
-
-
 def test_what_was_asked_for_is_in_a_checkpoint():
     sampler = Sampler(True)
     rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), sampler)
@@ -124,24 +104,3 @@ def test_what_was_asked_for_is_in_a_checkpoint():
         1
     }  # sampled by the policy of the checkpoint
     assert resumed.rows == [{"prompt": "another"}] * BATCH
-
-
-def test_rollouts_of_a_competition_that_was_left_out_are_named():
-    reward = Reward()
-    reward.competitions = {"wine": None}
-    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), reward, Sampler(False))
-    rollouts.fill(BATCH, lambda: [{"prompt": "?", "competition": "digits"}] * BATCH)
-    rollouts.take(BATCH)
-    with pytest.raises(ValueError, match=r"in flight of digits: resume with these among the competitions$"):
-        rollouts.load_state_dict(json.loads(json.dumps(rollouts.state_dict(), default=vars)))
-
-
-def test_rollouts_of_a_checkpoint_that_would_be_lost_are_refused():
-    rollouts = RolloutsInFlight(RolloutLedger(2 * BATCH, BATCH), Reward(), Sampler(False))
-    rollouts.fill(BATCH, lambda: [{"prompt": "?"}] * BATCH)
-    rollouts.take(BATCH)
-    state, rollouts.keeps_logps = rollouts.state_dict(), False
-    with pytest.raises(
-        ValueError, match="has rollouts of earlier steps: resume with max_in_flight of more than one batch"
-    ):
-        rollouts.load_state_dict(state)

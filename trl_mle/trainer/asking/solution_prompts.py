@@ -24,19 +24,13 @@ Prompt = list[dict[str, str]]
 class SolutionPrompts:
     """
     Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
-    `args.improve_probability`, a group of completions improves an earlier solution. With `args.ideas` it is not shown that solution, but
-    asked for a variation of its idea: a model that writes valid programs tunes numbers better than it rewrites programs.
+    `args.improve_probability`, a group of completions improves an earlier solution. With `args.ideas` it is asked for
+    a variation of that solution's idea instead: a model that writes valid programs tunes numbers better than it
+    rewrites.
 
     A group's prompt is a function of the seed, the generation and the group's number over all processes, so that its
     members agree on every process. All processes observe the same programs, and so have the same pool.
 
-    Args:
-        competitions ([`~trl_mle.competitions.TaskSet`]):
-            Those that are trained on; without any, all prompts are the dataset's.
-        args ([`MLEGRPOConfig`]), limits ([`~trl_mle.execution.Limits`]):
-            Configuration of the run, and the limits that prompts state.
-        count_tokens (`Callable[[Prompt], int]`):
-            Computes the length of a prompt, including the chat template.
     """
 
     def __init__(
@@ -60,13 +54,12 @@ class SolutionPrompts:
         return bool(self.competitions) and self.args.improve_probability > 0
 
     def check(self, has_environment: bool = False) -> None:
-        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough (of many competitions,
-        tries some)."""
+        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough (of many
+        competitions, tries some)."""
         if has_environment and self.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         for name in self.competitions.few() if self.shows_solutions and not self.ideas else ():
-            longest = -1.23456e-05  # in print
-            self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, longest, step=0))
+            self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, 0.0, step=0))
 
     def choose(self, rows: list[Row], first: int) -> list[Row]:
         """Gives some groups a solution of the pool to improve, or a variation of its idea."""
@@ -78,13 +71,12 @@ class SolutionPrompts:
         instead: dict[int, Row] = {}  # what a group is asked, made once for all of its rows
         prompts: dict[Solution, Prompt] = {}  # several groups may improve one solution
         for group, row in zip(groups, rows, strict=True):
-            if group not in instead:
-                rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
-                improves = rng.random() < self.args.improve_probability
-                if improves:
-                    instead[group] = self._variation(row, rng) if self.ideas else self._improvement(row, rng, prompts)
-                else:
-                    instead[group] = {}
+            if group in instead:
+                continue
+            rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
+            instead[group] = {}
+            if rng.random() < self.args.improve_probability:
+                instead[group] = self._variation(row, rng) if self.ideas else self._improvement(row, rng, prompts)
         self.generation += 1
         return [row | instead[group] for group, row in zip(groups, rows, strict=True)]
 
@@ -115,10 +107,10 @@ class SolutionPrompts:
 
     def prompt_with(self, parent: Solution) -> Prompt:
         """The prompt to improve a solution."""
-        limit, competition = self.args.max_prompt_length, self.competitions[parent.competition]
+        limit = self.args.max_prompt_length
         with self.competitions.blaming(parent.competition):
             return improve_prompt(
-                competition,
+                self.competitions[parent.competition],
                 parent.source,
                 parent.output,
                 limits=self.limits,
@@ -129,14 +121,14 @@ class SolutionPrompts:
             )
 
     def observe(self, completions: Sequence[Completion], step: int) -> None:
+        """Keeps the valid programs of a step."""
         if self.shows_solutions:  # otherwise they would only fill memory and checkpoints
-            self.pool.observe(filter(None, (self.solution_of(item, step) for item in completions)))
+            self.pool.observe(filter(None, (self._solution(item, step) for item in completions)))
 
-    def solution_of(self, completion: Completion, step: int) -> Solution | None:
-        """The program of a completion, if it is valid."""
+    def _solution(self, completion: Completion, step: int) -> Solution | None:
         evaluation, name = completion.evaluation, completion.competition
         score = evaluation.score.value if evaluation.valid and evaluation.score is not None else None
-        if name is None or name not in self.competitions or evaluation.source is None or score is None:
+        if name not in self.competitions or name is None or evaluation.source is None or score is None:
             return None
         return Solution(name, evaluation.source, evaluation.output, score, step, completion.parent_id, completion.idea)
 
@@ -152,13 +144,9 @@ class SolutionPrompts:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]. Raises `ValueError` if its scores are on other rows than the current ones."""
         for name in self.competitions:
-            holdout = self.competitions.holdout(name)
-            before = state["holdout"].get(name, holdout)
-            if before != holdout:
-                raise ValueError(
-                    f"the checkpoint's scores of {name} are on the rows that holdout {before:g} leaves: resume with that holdout, not "
-                    f"{holdout:g}"
-                )
+            before, now = state["holdout"].get(name), self.competitions.holdout(name)
+            if before not in (None, now):
+                raise ValueError(f"the checkpoint's scores of {name} are those of holdout {before:g}, not {now:g}")
         self.generation = state["generation"]
         self.pool.load_state_dict(state["solutions"])
 

@@ -11,14 +11,11 @@ from trl_mle.rewards import MLEReward
 
 
 def kept_limits(limits: Limits, output_dir: Path, checkpoint: Path | None) -> Limits:
-    """The limits that a run's prompts state, stored as `limits.json` in its output folder; a resumed run lists the packages
-    that it listed before."""
-    kept = None
+    """The limits that a run's prompts state; a resumed run lists the packages that it listed before."""
+    kept = [limits]
     if PartialState().is_main_process:  # other machines may not have access to the files
-        kept = keep_packages(limits, output_dir, checkpoint.parent if checkpoint is not None else None)
-    [kept] = broadcast_object_list([kept])
-    assert kept is not None
-    return kept
+        kept = [keep_packages(limits, output_dir, checkpoint.parent if checkpoint is not None else None)]
+    return broadcast_object_list(kept)[0]
 
 
 def find_limits(reward: MLEReward | None, limits: Limits | None) -> Limits:
@@ -28,5 +25,4 @@ def find_limits(reward: MLEReward | None, limits: Limits | None) -> Limits:
         return limits if limits is not None else Limits()
     if limits is not None:
         raise ValueError("limits: prompts state the limits of the MLEReward's executor: leave this argument out")
-    [found] = broadcast_object_list([reward.executor.limits if PartialState().is_main_process else None])
-    return found
+    return broadcast_object_list([reward.executor.limits if PartialState().is_main_process else None])[0]

@@ -1,9 +1,9 @@
 """
 The texts of prompts and answers, where TRL hands them to the policy and where it shows them.
 
-The messages of a prompt hold no special tokens of the policy's tokenizer: they show tables, programs and what these print. A
-prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for rewards it is a
-part of the completion's text, though not of its tokens, and not of the prompt.
+The messages of a prompt hold no special tokens of the policy's tokenizer: they show tables, programs and what these
+print. A prompt may end in a message of the assistant: then the policy goes on with it, without thinking first, and for
+rewards it is a part of the completion's text, though not of its tokens, and not of the prompt.
 """
 
 from typing import Any
@@ -11,24 +11,15 @@ from typing import Any
 from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
+from trl_mle.competitions import CompetitionError
 from trl_mle.models import answer_text, tokenize_prompts
 from trl_mle.prompts import opening_of, plain_messages, special_tokens_of
 from trl_mle.showing import for_terminal
 
 
-class LongPrompt(ValueError):
-    """A prompt is longer than `max_prompt_length`."""
-
-    def __init__(self, prompt: Any, tokens: int, limit: int):
-        super().__init__(
-            f"a prompt has {tokens} tokens, more than max_prompt_length={limit}: raise it, or set it to null"
-        )
-        self.prompt = prompt
-
-
 def keep_template_arguments(trainer: GRPOTrainer) -> None:
-    """Makes `chat_template_kwargs` defaults of the chat template that is saved with the policy, so that it is later asked as
-    it was in training."""
+    """Makes `chat_template_kwargs` defaults of the chat template that is saved with the policy, so that it is later
+    asked as it was in training."""
     arguments: Any = trainer.chat_template_kwargs  # parsed by now
     if arguments:
         trainer._tokenizer.chat_template = with_defaults(trainer._tokenizer.chat_template, arguments)
@@ -52,10 +43,15 @@ def plain(trainer: GRPOTrainer, prompts: list) -> list:
 
 
 def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) -> None:
-    """Raises [`LongPrompt`] if a prompt has too many tokens."""
+    """Raises [`~trl_mle.competitions.CompetitionError`] if a prompt has too many tokens."""
     longest = max(range(len(prompts)), key=lambda i: len(prompt_ids[i]))
     if limit is not None and len(prompt_ids[longest]) > limit:
-        raise LongPrompt(prompts[longest], len(prompt_ids[longest]), limit)
+        prompt = prompts[longest]
+        text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
+        raise CompetitionError(
+            f"a prompt has {len(prompt_ids[longest])} tokens, more than max_prompt_length={limit}: raise it, or set it "
+            f"to null ({text[:60]!r})"
+        )
 
 
 def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None:
@@ -74,8 +70,8 @@ def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None
 
 
 def make_logs_plain(logs: Any) -> None:
-    """Removes control characters from what `log_completions` shows: a policy may write what moves a terminal's cursor or
-    writes to its clipboard."""
+    """Removes control characters from what `log_completions` shows: a policy may write what moves a terminal's cursor
+    or writes to its clipboard."""
     for column in (logs["prompt"], logs["completion"], *logs["extra"].values()):
         values = [_plain(value) for value in column]
         column.clear()

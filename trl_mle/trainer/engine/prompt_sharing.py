@@ -1,5 +1,5 @@
-"""The tokens of a prompt, computed once for all completions of a group: log-probabilities and gradients are the same up to
-rounding."""
+"""The tokens of a prompt, computed once for all completions of a group: log-probabilities and gradients are the same
+up to rounding."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -14,7 +14,7 @@ def check_sharing(trainer: GRPOTrainer) -> None:
     """Raises `ValueError` if the prompts of a policy cannot be shared."""
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or trainer.aux_loss_enabled:
         raise ValueError(
-            "share_prompts calls the model's layers twice in a step, which DeepSpeed, FSDP and the auxiliary loss of a mixture of "
+            "share_prompts calls the model's layers twice in a step, which DeepSpeed, FSDP and the auxiliary loss of "
             "experts do not support: leave it out"
         )
     check_shareable(_decoder(trainer, trainer.model))

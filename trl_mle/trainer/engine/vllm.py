@@ -18,17 +18,13 @@ from trl_mle.trainer.engine.vllm_server import VLLMServer
 
 def set_up(trainer: Any, request_timeout_s: float) -> VLLMServer | None:
     """
-    Prepares vLLM for a policy: adapters are merged without changing the base model, and `args.seed` determines the samples
-    of a colocated vLLM. Returns the server that takes the place of TRL's generation, if one samples.
+    Prepares vLLM for a policy: adapters are merged without changing the base model, and `args.seed` determines the
+    samples of a colocated vLLM. Returns the server that takes the place of TRL's generation, if one samples.
     """
     if not trainer.use_vllm:
         return None
     if is_peft_model(trainer.model):
         generation: Any = trainer.vllm_generation
-        if generation._dist.is_fsdp:
-            raise ValueError(
-                "vLLM cannot take an adapter's weights under FSDP: train with LoRA under DDP or DeepSpeed"
-            )
         generation._iter_named_params = functools.partial(merged_params, generation)
     if trainer.vllm_mode == "server":
         return VLLMServer(trainer.vllm_generation, request_timeout_s)
@@ -39,7 +35,8 @@ def set_up(trainer: Any, request_timeout_s: float) -> VLLMServer | None:
 
 
 def is_between_generations(trainer: Any) -> bool:
-    """Whether all completions have been trained on, and no checkpoint of this step exists: after a failure, it is to be saved."""
+    """Whether all completions have been trained on, and no checkpoint of this step exists: after a failure, it is to
+    be saved."""
     args, step = trainer.args, trainer.state.global_step
     aligned = not (trainer._step % args.gradient_accumulation_steps or trainer._step % args.micro_steps_per_generation)
     state = Path(args.output_dir or "", f"{PREFIX_CHECKPOINT_DIR}-{step}", TRAINER_STATE_NAME)
@@ -64,8 +61,8 @@ def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size:
 
 def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tensor]]:
     """
-    Names and values of the weights of a policy with an adapter, in vLLM's form: each layer's base weights with the adapter
-    merged into a copy. Every process must consume all of them.
+    Names and values of the weights of a policy with an adapter, in vLLM's form: each layer's base weights with the
+    adapter merged into a copy. Every process must consume all of them.
 
     TRL merges into the base weights and subtracts again. In 16 bits this does not restore the original, so under data
     parallelism the base drifts at every synchronisation, away from the base that the saved adapter will be used with.

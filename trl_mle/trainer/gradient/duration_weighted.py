@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 
+from trl_mle.trainer.duration import duration_weights, weights_by_competition
 from trl_mle.trainer.foreign import evaluations_from
-from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
 
 
 class DurationWeighted:
@@ -44,9 +44,9 @@ class DurationWeighted:
         rewards = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)  # type: ignore[misc]
         evaluations = evaluations_from(self._pending_extra_logs, len(inputs))
         local = [(row.get("competition"), item.duration_s) for row, item in zip(inputs, evaluations, strict=True)]
-        known = gather_object(local)
-        durations = torch.tensor([torch.nan if value is None else float(value) for _, value in known])
-        weights = weights_by_competition([competition for competition, _ in known], durations, self._weights)
+        everyone = gather_object(local)
+        durations = torch.tensor([torch.nan if value is None else float(value) for _, value in everyone])
+        weights = weights_by_competition([competition for competition, _ in everyone], durations, self._weights)
         start = self.accelerator.process_index * len(inputs)
         self._local_weights = weights[start : start + len(inputs)]
         self._pending_extra_logs["duration_weight"].extend(self._local_weights.tolist())

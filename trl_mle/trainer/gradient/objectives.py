@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from trl_mle.trainer.gradient.advantages import VALID_STEP, group_advantages
+from trl_mle.trainer.advantages import VALID_STEP, group_advantages
 from trl_mle.user_code import import_named
 
 
@@ -32,7 +31,8 @@ class Objective(Protocol):
 
 
 class MeanRank:
-    """Valid programs, and the rank of their score in the group, see [`~trl_mle.trainer.advantages.group_advantages`]."""
+    """Valid programs, and the rank of their score in the group, see
+    [`~trl_mle.trainer.advantages.group_advantages`]."""
 
     def __init__(self, args: Any):
         pass
@@ -56,21 +56,18 @@ OBJECTIVES: dict[str, Callable[[Any], Objective]] = {"mean_rank": MeanRank, "max
 
 
 def find_objective(args: Any) -> Objective | None:
-    """Creates the objective of a run from `args.objective`; `None` for `reward`. Raises `ValueError` if there is none."""
+    """Creates the objective of a run from `args.objective`; `None` for `reward`. Raises `ValueError` if there is
+    none."""
     name: str = args.objective
     if name == "reward":
         return None
     if name in OBJECTIVES:
         return OBJECTIVES[name](args)
-    found: Any = import_named("objective", name)
-    is_one = isinstance(found, type) and issubclass(found, Objective)
-    if not is_one:
+    cls: Any = import_named("objective", name)
+    is_objective = isinstance(cls, type) and issubclass(cls, Objective)
+    if not is_objective:
         raise ValueError(f"objective: {name} is not a class with a method `advantages`: see docs/objective.md")
-    try:
-        signature(found).bind(args)
-    except TypeError as error:
-        raise ValueError(f"objective: {name} does not take the run's MLEGRPOConfig: {error}") from error
-    return found(args)
+    return cls(args)
 
 
 def progress_of(rewards: torch.Tensor, quality: torch.Tensor) -> torch.Tensor:

@@ -8,30 +8,47 @@ import numpy as np
 import torch
 
 from trl_mle.trainer.batch import Completion
-from trl_mle.trainer.gradient.duration import duration_weights, weights_by_competition
+from trl_mle.trainer.duration import duration_weights, weights_by_competition
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 DECAY = 0.9  # decay of a rollout's share in the running mean, per later batch's worth of rollouts
 
 
-class MeanDuration:
-    """Running mean of the Δt of rollouts that asynchronous training has trained on, for each competition: a batch may
-    hold a single group of one, whose Δt is its own mean. Rollouts decay by 0.9 for every `batch_size` later ones
-    of their competition. The current batch is included, so that a weight is at most about 10 `batch_size`."""
+class Weighting:
+    """
+    Duration weights of the batches of a run. Where rollouts wait for later steps, a batch may hold a single group of a
+    competition, whose Δt is its own mean: there, the mean runs over earlier rollouts, too, which decay by 0.9 for
+    every batch's worth of later ones of their competition. It includes the current batch, so that a weight is at most
+    about 10 times the batch's size.
+    """
 
-    def __init__(self, batch_size: int):
-        self.batch_size = batch_size
+    def __init__(self, args: MLEGRPOConfig):
+        self.args = args
         self._sums: dict[str, list[float]] = {}  # of Δt, and how many, for each competition
 
-    def update(self, competition: str | None, durations: torch.Tensor) -> float:
+    def weights(self, completions: Sequence[Completion]) -> torch.Tensor:
+        """The [`~trl_mle.trainer.duration_weights`] of a batch, by competition."""
+        evaluations = [item.evaluation for item in completions]
+        seconds = [None if item.infrastructure_failed else item.duration_s for item in evaluations]
+        durations = torch.tensor([math.nan if value is None else float(value) for value in seconds])
+        return weights_by_competition([item.competition for item in completions], durations, self._weights)
+
+    def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
+        assert self.args.duration_weighting is not None  # MLEGRPOConfig has filled it in
+        # With one batch in flight training is synchronous
+        mean = self.running_mean(competition, durations) if self.args.keeps_logps else None
+        low, high = self.args.duration_weight_low, self.args.duration_weight_high
+        return duration_weights(durations, self.args.duration_weighting, low, high, mean)
+
+    def running_mean(self, competition: str | None, durations: torch.Tensor) -> float:
         """Adds a batch's Δt of a competition (NaN where it is unknown); returns the mean, NaN while no Δt is known."""
-        known = durations[~durations.isnan()].double()
+        present = durations[~durations.isnan()].double()
         seconds, count = self._sums.get(competition or "", (0.0, 0.0))
-        decay = DECAY ** (len(known) / self.batch_size)
-        sums = [decay * seconds + known.sum().item(), decay * count + len(known)]
-        self._sums[competition or ""] = sums
-        return sums[0] / sums[1] if sums[1] else math.nan
+        decay = DECAY ** (len(present) / self.args.completions_per_batch)
+        seconds, count = decay * seconds + present.sum().item(), decay * count + len(present)
+        self._sums[competition or ""] = [seconds, count]
+        return seconds / count if count else math.nan
 
     def state_dict(self) -> dict[str, Any]:
         return dict(self._sums)
@@ -40,41 +57,12 @@ class MeanDuration:
         self._sums = {competition: list(sums) for competition, sums in state.items()}
 
 
-class Weighting:
-    """Duration weights of the batches of a run."""
-
-    def __init__(self, args: MLEGRPOConfig):
-        self.args = args
-        self.mean_duration = MeanDuration(args.completions_per_batch)
-
-    def weights(self, completions: Sequence[Completion]) -> torch.Tensor:
-        """The [`~trl_mle.trainer.duration_weights`] of a batch, by competition."""
-        evaluations = [item.evaluation for item in completions]
-        known = [None if item.infrastructure_failed else item.duration_s for item in evaluations]
-        durations = torch.tensor([math.nan if seconds is None else float(seconds) for seconds in known])
-        return weights_by_competition([item.competition for item in completions], durations, self._weights)
-
-    def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
-        assert self.args.duration_weighting is not None  # MLEGRPOConfig has filled it in
-        # With one batch in flight training is synchronous
-        mean = self.mean_duration.update(competition, durations) if self.args.keeps_logps else None
-        low, high = self.args.duration_weight_low, self.args.duration_weight_high
-        return duration_weights(durations, self.args.duration_weighting, low, high, mean)
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.mean_duration.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.mean_duration.load_state_dict(state)
-
-
 def weight_metrics(
     advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
 ) -> dict[str, float]:
-    """Metrics of the weights' effect on a batch, from the advantages of all completions before and after weighting,
-    their weights, and Δt of their programs in seconds: the net push on all completions (0 without weights for group
-    advantages), the equivalent number of equally weighted completions, and what the weights add in each quartile of
-    Δt."""
+    """The effect of the weights on a batch, from its advantages before and after them, and Δt of its programs: the net
+    push on all completions (0 without weights for group advantages), the equivalent number of equally weighted
+    completions, and what the weights add in each quartile of Δt."""
     squares = sum(weight**2 for weight in weights)
     metrics = {
         "weighted_advantage/sum": sum(weighted),

@@ -18,18 +18,11 @@ from trl_mle.trainer.rollouts.sampler import Sampler
 
 class RolloutsInFlight:
     """
-    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes.
+    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. With
+    `keeps_logps` rollouts may be trained on after an update.
 
     All processes call its methods together. While they wait, they exchange every fifth of a second which programs have
     finished, so that no timeout of a collective operation limits the duration of a program.
-
-    Args:
-        ledger ([`RolloutLedger`]):
-            The ledger of all processes.
-        reward ([`~trl_mle.rewards.MLEReward`]), sampler ([`~trl_mle.trainer.rollouts.sampler.Sampler`]):
-            Execute the programs of this process, and sample.
-        keeps_logps (`bool`, *optional*, defaults to `True`):
-            Whether rollouts may be trained on after an update.
     """
 
     def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, keeps_logps: bool = True):
@@ -39,15 +32,12 @@ class RolloutsInFlight:
         self._sampler = sampler
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
         self._restored = False
-        self._waited_s = 0.0
         self._metrics: dict[str, float] = {}
-        self._training_s: float | None = None  # since the step before
-        self._last: tuple[float, float] | None = None  # when the last step was taken; for how long programs had run
 
     def fill(self, count: int, choose: Callable[[], list[Row]]) -> None:
         """Samples until `max_in_flight` rollouts are in flight, `count` of each batch that `choose` chooses. A vLLM
         server samples the last batch while the trainer continues."""
-        self._training_s = time.monotonic() - self._last[0] if self._last is not None else None
+        began = time.monotonic()
         self._restart()  # with fewer in flight than before none may be added
         if self._sampler.rows:
             self._arrive()
@@ -58,6 +48,7 @@ class RolloutsInFlight:
             if is_last and self._sampler.server is not None:
                 break
             self._arrive()
+        self._metrics = {"generation_wait_s": time.monotonic() - began}
 
     def take(self, count: int) -> list[Rollout]:
         """Waits until `count` rollouts of all processes can be trained on, and returns them in sampling order."""
@@ -65,9 +56,7 @@ class RolloutsInFlight:
         with self._reward.progress(count) as progress:
             while True:
                 if self._sampler.has_arrived():
-                    arrived = time.monotonic()
                     self._arrive()
-                    began += time.monotonic() - arrived  # that was no waiting for programs
                 self._poll()
                 taken = self.ledger.take(count)
                 if taken:
@@ -75,9 +64,7 @@ class RolloutsInFlight:
                 running = [pending.running_s() for pending in self._pending.values()]
                 progress.update(self.ledger.ready, f"slowest running {max(running, default=0):.0f} s")
                 wait([item.awaited for item in self._pending.values()], POLL_S, return_when=FIRST_COMPLETED)
-        self.ledger.check(gather_object(list(self._pending)))
-        self._waited_s = time.monotonic() - began
-        self._metrics = {f"async/{name}": value for name, value in self._async_metrics(taken).items()}
+        self._metrics |= {"wait_s": time.monotonic() - began} | self.ledger.metrics(taken)
         return taken
 
     def rows(self, taken: list[Rollout]) -> list[Row]:
@@ -89,28 +76,16 @@ class RolloutsInFlight:
         ]
 
     def metrics(self) -> dict[str, float]:
-        """As `async/…`, those of [`RolloutLedger.metrics`] and the time in seconds since the previous step that the trainer,
-        the server and the executor's slots spent on what. docs/metrics.md describes each."""
-        return self._metrics
-
-    def _async_metrics(self, taken: list[Rollout]) -> dict[str, float]:
-        slots = self._reward.executor.slots if self._reward.executor.reports_start else None
-        now, ran_s = time.monotonic(), self.ledger.ran_s
-        metrics = self.ledger.metrics(taken) | self._sampler.take_seconds() | {"wait_s": self._waited_s}
-        if self._training_s is not None:
-            metrics["training_s"] = self._training_s
-        if self._last is not None and slots is not None:
-            then, ran_before_s = self._last
-            metrics["execution_s"] = (ran_s - ran_before_s) / slots
-            metrics["idle_s"] = max(0.0, slots * (now - then) - (ran_s - ran_before_s))
-        self._last = (now, ran_s)
-        return metrics
+        """As `async/…`, those of [`RolloutLedger.metrics`], and the seconds of the last step spent waiting for
+        completions and for programs."""
+        return {f"async/{name}": value for name, value in self._metrics.items()}
 
     def stop(self) -> None:
-        """Ends the programs of this process, so that they take no slot from others. Should training go on, they are executed again."""
+        """Ends the programs of this process, so that they take no slot from others. Should training go on, they are
+        executed again."""
         for pending in self._pending.values():
             self._reward.stop(pending)
-        self._pending, self._last, self._restored = {}, None, True
+        self._pending, self._restored = {}, True
 
     def state_dict(self) -> dict[str, Any]:
         return self.ledger.state_dict() | {"asked": self._sampler.rows}
@@ -122,12 +97,6 @@ class RolloutsInFlight:
         if self.ledger.in_flight and not self.keeps_logps:
             raise ValueError(
                 "the checkpoint has rollouts of earlier steps: resume with max_in_flight of more than one batch"
-            )
-        rows = [*(rollout.row for rollout in self.ledger.in_flight.values()), *state["asked"]]
-        asked = {row["competition"] for row in rows if "competition" in row}
-        if missing := [name for name in sorted(asked) if name not in self._reward.competitions]:
-            raise ValueError(
-                f"the checkpoint has rollouts in flight of {', '.join(missing)}: resume with these among the competitions"
             )
         self._sampler.load(state["asked"], self.ledger.step)
         self.stop()
@@ -157,13 +126,8 @@ class RolloutsInFlight:
         """Shares the results of each process's programs with all processes."""
         news = []
         for number, pending in list(self._pending.items()):
-            evaluation = None
             if pending.poll():
-                evaluation = pending.result().shortened()
+                news.append((number, pending.result().shortened()))
                 del self._pending[number]
-            news.append((number, pending.running_s(), evaluation))
-        for number, running_s, evaluation in sorted(gather_object(news), key=lambda item: item[0]):
-            if evaluation is None:
-                self.ledger.observe(number, running_s)
-            else:
-                self.ledger.finish(number, evaluation)
+        for number, evaluation in sorted(gather_object(news), key=lambda item: item[0]):
+            self.ledger.finish(number, evaluation)

@@ -16,9 +16,7 @@ class Rollout:
     completion_ids: list[int]
     completion: Any  # text or messages
     sampling_logps: list[float | None] | None = None  # of its tokens, if the engine that generated them reports any
-    policy_logps: list[float] | None = (
-        None  # under the trained model, then; `None` if it is trained on before an update
-    )
+    policy_logps: list[float] | None = None  # under the model that sampled; `None` if training precedes any update
     id: int = -1  # position in the sampling order over all processes; the ledger sets it and `step`
     step: int = -1  # generation steps trained on when it was sampled
     evaluation: Evaluation | None = None  # `None` until it is known
@@ -27,27 +25,15 @@ class Rollout:
 class RolloutLedger:
     """
     The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
-    which these finish, whenever they were sampled; none is dropped.
-
-    Processes that tell their ledgers the same, in the same order, have the same ledger. At any time
-
-        sampled = trained + in flight.
-
-    Args:
-        max_in_flight (`int`):
-            Maximum number of rollouts in flight.
-        group_size (`int`):
-            Number of rollouts that are trained on together, consecutive in sampling order.
+    which these finish, whenever they were sampled; none is dropped: at any time sampled = trained + in flight.
     """
 
     def __init__(self, max_in_flight: int, group_size: int):
         self.max_in_flight = max_in_flight
-        self.group_size = group_size
+        self.group_size = group_size  # rollouts that are trained on together, consecutive in sampling order
         self.step = 0  # generation steps trained on so far
         self.sampled = self.trained = 0
         self.in_flight: dict[int, Rollout] = {}
-        self._running_s: dict[int, float] = {}  # for how long programs have run that have not ended
-        self._ended_s = 0.0  # total runtime of those that have
         self._ready: list[int] = []  # groups, in the order in which their last member finished
 
     def has_room(self, count: int) -> bool:
@@ -64,17 +50,9 @@ class RolloutLedger:
             self.in_flight[rollout.id] = rollout
         return added
 
-    def observe(self, rollout_id: int, running_s: float) -> None:
-        """Records for how many seconds a program has run."""
-        self._running_s[rollout_id] = max(self._running_s.get(rollout_id, 0.0), running_s)
-
     def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
         """Records the evaluation of a rollout's program."""
         self.in_flight[rollout_id].evaluation = evaluation
-        ran_s = self._running_s.pop(rollout_id, 0.0)
-        if not evaluation.infrastructure_failed:  # otherwise its full duration is unknown
-            ran_s = 0.0 if evaluation.reused else evaluation.duration_s or 0.0
-        self._ended_s += ran_s
         group = rollout_id // self.group_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(group)):
             self._ready.append(group)
@@ -89,11 +67,6 @@ class RolloutLedger:
         """Rollouts whose programs have not ended, in sampling order."""
         return [rollout for rollout in self.in_flight.values() if rollout.evaluation is None]
 
-    @property
-    def ran_s(self) -> float:
-        """Total seconds that programs have run, ended or not."""
-        return self._ended_s + sum(self._running_s.values())
-
     def take(self, count: int) -> list[Rollout]:
         """Hands out `count` rollouts for a generation step: those that finished first, in sampling order; none if
         fewer have finished."""
@@ -105,18 +78,8 @@ class RolloutLedger:
         self.step += 1
         return taken
 
-    def check(self, executing: Iterable[int]) -> None:
-        """Raises `RuntimeError` if a rollout was lost, given the ids of those whose programs are queued or running on
-        any process."""
-        if self.sampled != self.trained + len(self.in_flight):
-            counts = f"{self.sampled} sampled, {self.trained} trained, {len(self.in_flight)} in flight"
-            raise RuntimeError(f"the ledger of rollouts does not add up: {counts}")
-        unfinished = [rollout.id for rollout in self.unfinished]
-        if sorted(executing) != unfinished:
-            raise RuntimeError(f"programs of the rollouts {unfinished} should run, those of {sorted(executing)} do")
-
     def metrics(self, taken: list[Rollout]) -> dict[str, float]:
-        """Metrics of a generation step; docs/metrics.md describes them."""
+        """How many rollouts are in flight, and the ages in generation steps of those that were taken."""
         ages = [float(self.step - 1 - rollout.step) for rollout in taken]
         return {
             "in_flight": float(len(self.in_flight)),
@@ -138,14 +101,12 @@ class RolloutLedger:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["group_size"] != self.group_size:
             raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: resume "
-                "with its num_generations"
+                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: "
+                "resume with its num_generations"
             )
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self._ready = list(state["ready"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
-        self._running_s = {}
-        self.check(rollout.id for rollout in self.unfinished)
 
     def _members(self, group: int) -> range:
         return range(group * self.group_size, (group + 1) * self.group_size)

@@ -1,8 +1,6 @@
 """Sampling for asynchronous training: immediately, or by a vLLM server while the trainer continues."""
 
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,10 +18,9 @@ from trl_mle.trainer.rollouts.ledger import Rollout
 class Sampler:
     """
     Samples completions on request: a vLLM server starts at once, in parallel with the trainer; other engines sample
-    when the completions are received. All processes call its methods together.
-
-    With `keeps_logps` rollouts may be trained on after an update, so that they need log-probabilities of the policy that
-    sampled. The trainer computes these, or the server if it samples while the policy changes.
+    when the completions are received. All processes call its methods together. With `keeps_logps` rollouts may be
+    trained on after an update, and need log-probabilities of the policy that sampled: the trainer's, or the server's
+    if it samples while the policy changes.
     """
 
     def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
@@ -31,18 +28,13 @@ class Sampler:
         self._keeps_logps = keeps_logps
         self.server = trainer.vllm_server
         self._request: Request | None = None
-        self._seconds = dict.fromkeys(("sync_s", "generation_s", "generation_wait_s"), 0.0)
-        if self.server is not None and keeps_logps:
-            self.server.check_logps()
         self.rows: list[Row] = []  # of all processes: requested, but not received
         self.step = 0  # generation steps trained on when they were requested
 
     def ask(self, rows: list[Row], step: int) -> None:
-        """Requests a completion for each of this process's rows from the current policy; `step` counts the generation
-        steps trained on so far."""
+        """Requests a completion for each of this process's rows from the current policy."""
         self.rows, self.step = gather_object(rows), step
-        with self._timed():
-            self._send()
+        self._send()
 
     def has_arrived(self) -> bool:
         """Whether a server has answered."""
@@ -50,14 +42,13 @@ class Sampler:
 
     def receive(self) -> list[Rollout]:
         """Completions of this process, with the facts about the sampling policy that later steps need."""
-        with self._timed():
-            if self._request is None:  # nothing was requested since a resume
-                self._send()
-            if self.server is None or self._request is None:
+        if self._request is None:  # nothing was requested since a resume
+            self._send()
+        if self.server is None or self._request is None:
+            rollouts = self._sample()
+        else:
+            with self.server.expecting(self._request):
                 rollouts = self._sample()
-            else:
-                with self.server.expecting(self._request):
-                    rollouts = self._sample()
         self.rows, self._request = [], None
         return rollouts
 
@@ -67,31 +58,13 @@ class Sampler:
         trainer = self._trainer
         if len(rows) % trainer.accelerator.num_processes or len(rows) % (trainer.num_generations or 1):
             raise ValueError(
-                f"the checkpoint's {len(rows)} requested completions do not form whole groups of {trainer.num_generations} on "
-                f"{trainer.accelerator.num_processes} processes: resume with as many as before"
+                f"the checkpoint's {len(rows)} requested completions do not form whole groups of "
+                f"{trainer.num_generations} on {trainer.accelerator.num_processes} processes: resume with as many"
             )
         self.rows, self.step, self._request = rows, step, None
         if self.server is not None:
             self.server.forget()
             trainer._last_loaded_step = -1  # the server may have the weights of later steps
-
-    def take_seconds(self) -> dict[str, float]:
-        """Sampling times since the last call, see [`RolloutsInFlight.metrics`]."""
-        seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
-        return seconds
-
-    @contextmanager
-    def _timed(self) -> Iterator[None]:
-        began, server = time.monotonic(), self.server
-        before = (server.sync_s, server.generation_s) if server is not None else (0.0, 0.0)
-        yield
-        waited_s = generated_s = time.monotonic() - began
-        if server is not None:
-            synced_s, generated_s = server.sync_s - before[0], server.generation_s - before[1]
-            waited_s -= synced_s
-            self._seconds["sync_s"] += synced_s
-        self._seconds["generation_s"] += generated_s
-        self._seconds["generation_wait_s"] += waited_s
 
     @property
     def _own_rows(self) -> list[Row]:

@@ -4,7 +4,7 @@ from transformers import TrainerState
 
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.rewards import BestSolutions
-from trl_mle.trainer.engine.model_card import results_table
+from trl_mle.trainer.engine.pushes import results_table
 
 
 def table(folder, competition, **scores):
@@ -16,32 +16,18 @@ def table(folder, competition, **scores):
 def test_the_best_program_is_reported_on_the_held_out_rows(tmp_path):
     text = table(tmp_path, load_competition("wine", holdout=0.5), held_out=0.7, full=0.8)
     assert text.splitlines()[-1] == "| `wine` (accuracy ↑) | after, step 1 | 0 | – | – | 0.9500 | 0.7000 |"
-
-
-def test_without_held_out_rows_there_is_one_score(tmp_path):
-    assert table(tmp_path, load_competition("wine")).endswith("| 0.9500 | 0.9000 |")
-
-
-def test_nothing_is_logged_yet(tmp_path):
-    tasks = TaskSet([load_competition("wine")])
-    assert results_table(tasks, TrainerState(), tmp_path) == "No step has been logged yet."
+    assert table(tmp_path / "all", load_competition("wine")).endswith("| 0.9500 | 0.9000 |")
 
 
 def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
     """Not every batch has all competitions."""
-    names = ["wine", "diabetes"]
+    tasks = TaskSet([load_competition(name) for name in ("wine", "diabetes")])
+    assert results_table(tasks, TrainerState(), tmp_path) == "No step has been logged yet."
     history = [{"step": step, "reward": 0.5} for step in (1, 2, 3)]
     for step, name, rate in ((1, "wine", 0.25), (2, "wine", 0.5), (2, "diabetes", 0.0), (3, "diabetes", 0.75)):
         history[step - 1] |= {f"mle/{name}/programs": 8, f"mle/{name}/valid_rate": rate}
-    text = results_table(
-        TaskSet([load_competition(name) for name in names]), TrainerState(log_history=history), tmp_path
-    )
-    for expected in (
-        "before, step 1 | 8 | 25%",
-        "after, step 2 | 8 | 50%",
-        "before, step 2 | 8 | 0%",
-        "after, step 3 | 8 | 75%",
-    ):
+    text = results_table(tasks, TrainerState(log_history=history), tmp_path)
+    for expected in ("before, step 1 | 8 | 25%", "after, step 2 | 8 | 50%", "after, step 3 | 8 | 75%"):
         assert f"| {expected} |" in text
 
 

