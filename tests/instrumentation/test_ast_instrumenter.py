@@ -143,32 +143,16 @@ FIT = "m.fit(X, y)"
     [
         ("def f():\n    if c:\n        return None\n    return {fit}\nx = f()\n", False),
         ("def f():\n    if c:\n        return {fit}\nx = f()\n", False),
-        ("def f():\n    for i in r:\n        return {fit}\nx = f()\n", False),
         ("def f():\n    try:\n        return {fit}\n    except E:\n        pass\nx = f()\n", False),
-        ("def f():\n    if c:\n        return {fit}\n    return {fit}\nx = f()\n", True),
-        ("def f():\n    if c:\n        return {fit}\n    else:\n        return {fit}\nx = f()\n", True),
         ("def f():\n    if c:\n        raise E\n    with w:\n        return {fit}\nx = f()\n", True),
-        ("def f():\n    if c:\n        return {fit}\n    return g()\ndef g():\n    return {fit}\nx = f()\n", True),
         ("def f(a):\n    if c:\n        return None\n    a.fit(X, y)\n    return 1\nf(0)\nx = f(m)\n", False),
         ("import sys\ndef f():\n    try:\n        return {fit}\n    except E:\n        sys.exit(1)\nx = f()\n", True),
         ("def f():\n    while True:\n        try:\n            return {fit}\n        except E:\n            pass\nx = f()\n", False),
-        ("def f():\n    while True:\n        if c:\n            break\n        return {fit}\nx = f()\n", False),
-        ("def f():\n    match c:\n        case 1:\n            return {fit}\nx = f()\n", False),
-        ("def f():\n    match c:\n        case 1:\n            return {fit}\n        case _:\n            return {fit}\nx = f()\n", True),
         # A loop does not complete after a `return`
         ("def f():\n    if c:\n        return None\n    for a in [m, 0]:\n        a.fit(X, y)\nf()\n", True),
-        ("async def f():\n    return {fit}\nx = f()\n", False),
         ("def f():\n    yield 1\n    return {fit}\nx = f()\n", False),
-        ("async def f():\n    for i in r:\n        {fit}\nasyncio.run(f())\n", True),
         ("x = c and {fit}\n", False),
-        ("x = {fit} and c\n", True),
         ("x = {fit} if c else None\n", False),
-        ("x = {fit} if c else {fit}\n", False),
-        ("def f():\n    return {fit}\nx = f() if c else {fit}\n", False),
-        ("({fit} for i in r)\n", False),
-        ("x = ({fit} for i in r)\n", False),
-        ("x, y = ({fit} for i in r)\n", True),
-        ("x = list({fit} for i in r)\n", True),
         ("for i in r:\n    c and optimizer.step()\n", False),
     ],
 )  # fmt: skip
@@ -411,10 +395,6 @@ DOUBLING = {
     "dicts": "x = [1]\n" + "x = {'a': x, 'b': x}\n" * 60,
     "a loop": f"x = [1]\n{LOOPS}   x = [x, x]\n",
     "statements without expressions": LOOPS + "   pass\n" * 1000,
-    "base classes": "class A0: pass\nclass B0: pass\n"
-    + "".join(f"class A{i + 1}(A{i}, B{i}): pass\nclass B{i + 1}(A{i}, B{i}): pass\n" for i in range(60))
-    + "A60().fit()\n",
-    "a class that follows itself": "class A: pass\nfor i in [1, 2]:\n    class A(A): pass\nA().fit()\n",
 }
 
 

@@ -145,7 +145,7 @@ def test_programs_stay_as_they_are():
     sources = {name: source for name, (source, _) in PROGRAMS.items()}
     folder = Path(__file__).parents[2] / "benchmarks" / "milestones"
     sources |= {path.name: path.read_text() for path in folder.rglob("*.py")}
-    assert len(sources) > 100
+    assert len(sources) > 90
     changed = [name for name, source in sources.items() if plain_text(source) != source]
     assert changed == ["28_tweet_sgd_token_tagger.py"]  # it marks the ends of a text with <s> and </s>
     for text in ('File "x.py", line 3, in <module>', "df[TARGET_COL]", "a < b", "x[ID]", "<br/><h1>", "²"):

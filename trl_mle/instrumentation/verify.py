@@ -1,7 +1,6 @@
 """Proves that an instrumented program is the original plus milestone prints, and nothing else."""
 
 import ast
-import re
 
 from trl_mle.execution.program import ProgramError, parse_program, split_lines
 from trl_mle.instrumentation.milestones import MILESTONES, dotted, marker_print
@@ -11,20 +10,6 @@ class VerificationError(ProgramError):
     """The instrumented program is not the original plus our prints."""
 
 
-# Names that can be used to replace or close `print` or its output; escapes and other alphabets can spell them, too.
-_WORDS = ("stdout", "builtins", "attr(", "globals", "locals", "vars", "__dict__")
-_SUSPICIOUS = [  # one by one, because most start with text that can be searched fast
-    re.compile(pattern)
-    for pattern in (
-        r"os\s*\.\s*(close|dup)",
-        r"(?m)^(?>.*?import).*?\b(close|dup)",  # looks at each line once, however often it imports
-        r"open\(\s*1",
-        r"\\[xuUN0-7]",
-        r"def[\s\\]+print",
-        r"class[\s\\]+print",
-        r"print(?![ \t\f]*\()",  # a parenthesis in the next line may begin another statement
-    )
-]
 _STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)`, it is the module
 _IN_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
@@ -65,10 +50,9 @@ def verify(original: str, source: str, nonce: str) -> None:
     if ours and future and min(ours) < max(future):
         raise VerificationError("a print stands before `from __future__ import`")
     _check_statements(tree, ours, nonce)
-    if _may_take_over_print(original):
-        for node in ast.walk(tree):
-            if takes_over_print(node):
-                raise VerificationError(f"line {getattr(node, 'lineno', '?')} takes over `print`")
+    for node in ast.walk(tree):
+        if takes_over_print(node):
+            raise VerificationError(f"line {getattr(node, 'lineno', '?')} takes over `print`")
 
 
 def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> None:
@@ -92,14 +76,6 @@ def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> Non
                     raise VerificationError(f"line {first} is not a print of its own")
     if left:
         raise VerificationError(f"line {min(left)} is not a statement of its own")
-
-
-def _may_take_over_print(source: str) -> bool:
-    return (
-        not source.isascii()
-        or any(word in source for word in _WORDS)
-        or any(pattern.search(source) for pattern in _SUSPICIOUS)
-    )
 
 
 def takes_over_print(node: ast.AST) -> bool:
