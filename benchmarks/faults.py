@@ -94,8 +94,8 @@ FAULTS = [
         "verifier",
         "a print may be the first statement of its block",
         "instrumentation/verify.py",
-        "if not (index and text[0]",
-        "if not (text[0]",
+        " or any(before is None for before, _ in prints)",
+        "",
     ),
     Fault(
         "verifier",

@@ -99,6 +99,6 @@ def test_samples_are_those_of_plain_transformers(tiny_model, tmp_path):
 
 def test_torch_comes_only_with_a_model():
     """The executor imports the instrumentation, and programs wait for that."""
-    code = "import sys, trl_mle.instrumentation; trl_mle.instrumentation.Completion('')"
+    code = "import sys, trl_mle.instrumentation, trl_mle.models; trl_mle.models.Completion('')"
     code += "; print({'torch', 'transformers', 'openai'} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "set()\n"

@@ -5,7 +5,7 @@ import re
 
 from trl_mle.execution.program import ProgramError, parse_program, split_lines
 from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, is_block
-from trl_mle.instrumentation.verify import VerificationError
+from trl_mle.instrumentation.verify import VerificationError, without
 
 
 EXITS = {"exit", "quit", "_exit", "abort"}
@@ -46,22 +46,13 @@ def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
         raise VerificationError(f"the rewritten program does not compile: {error}") from error
     if any(map(_printed_milestone, ast.walk(expected))):
         raise VerificationError("the program prints milestones itself")
-    prints: list[tuple[ast.stmt, str]] = []
-    for node in ast.walk(tree):
-        for _, block in ast.iter_fields(node):
-            if is_block(block):
-                kept: list[ast.stmt] = []
-                for statement in block:
-                    if (milestone := _printed_milestone(statement)) is None:
-                        kept.append(statement)
-                    elif kept:  # otherwise the print precedes everything that could have reached the milestone
-                        prints.append((kept[-1], milestone))
-                block[:] = kept
-    if ast.dump(tree) != ast.dump(expected):
+    rest, prints = without(tree, _printed_milestone)
+    if ast.dump(rest) != ast.dump(expected):
         raise VerificationError("the rewritten program is not the original plus prints")
-    twins = zip(ast.walk(tree), ast.walk(expected), strict=True)
+    twins = zip(ast.walk(rest), ast.walk(expected), strict=True)
     lines = {node: twin.lineno for node, twin in twins if isinstance(twin, ast.stmt)}
-    return [(lines[statement], milestone) for statement, milestone in prints]
+    # A print at the beginning of a block precedes everything that could have reached its milestone
+    return [(lines[before], str(_printed_milestone(statement))) for before, statement in prints if before is not None]
 
 
 def _printed_milestone(node: ast.AST) -> str | None:

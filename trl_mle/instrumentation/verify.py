@@ -1,9 +1,11 @@
 """Proves that an instrumented program is the original plus milestone prints, and nothing else."""
 
 import ast
+from collections.abc import Callable
+from copy import deepcopy
 
 from trl_mle.execution.program import ProgramError, parse_program, split_lines
-from trl_mle.instrumentation.milestones import MILESTONES, dotted, marker_print
+from trl_mle.instrumentation.milestones import MILESTONES, dotted, is_block, marker_print
 
 
 class VerificationError(ProgramError):
@@ -11,14 +13,12 @@ class VerificationError(ProgramError):
 
 
 _STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)`, it is the module
-_IN_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def verify(original: str, source: str, nonce: str) -> None:
     """
-    Checks that `source` is `original` plus milestone prints with this nonce, and that these prints call
-    Python's own `print`. Each must be a statement on separate lines that follows another statement in its block: removing
-    such lines does not change how the rest is parsed, so it is enough that the other lines equal the original.
+    Checks that `source` is `original` plus milestone prints with this nonce, each a line of its own after another
+    statement of its block, and that they call Python's own `print`.
 
     Args:
         original (`str`):
@@ -33,49 +33,43 @@ def verify(original: str, source: str, nonce: str) -> None:
     """
     if nonce in original:
         raise VerificationError("the original program contains the nonce")
-    ours: dict[int, str] = {}  # by line number
-    kept = []
-    for number, line in enumerate(split_lines(source), 1):
-        if nonce in line:
-            ours[number] = line.strip()
-        else:
-            kept.append(line.rstrip("\r\n"))
+    lines = split_lines(source)
+    kept = [line.rstrip("\r\n") for line in lines if nonce not in line]
     if kept != [line.rstrip("\r\n") for line in split_lines(original)]:
         raise VerificationError("the lines besides the prints are not those of the original")
+    markers = {marker_print(nonce, milestone) for milestone in MILESTONES}
     try:
         tree = parse_program(source)
+        rest, prints = without(tree, lambda statement: lines[statement.lineno - 1].strip() in markers)
+        is_same = ast.dump(rest) == ast.dump(parse_program(original))
     except ProgramError as error:
         raise VerificationError(f"the program does not compile: {error}") from error
+    if not is_same or any(before is None for before, _ in prints) or len(prints) != len(lines) - len(kept):
+        raise VerificationError("a print is not a statement of its own after another one")
     future = [node.lineno for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
-    if ours and future and min(ours) < max(future):
+    if future and any(statement.lineno < future[-1] for _, statement in prints):
         raise VerificationError("a print stands before `from __future__ import`")
-    _check_statements(tree, ours, nonce)
     for node in ast.walk(tree):
         if takes_over_print(node):
             raise VerificationError(f"line {getattr(node, 'lineno', '?')} takes over `print`")
 
 
-def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> None:
-    """Checks that these lines are the expected prints, one statement each."""
-    left = dict(ours)
-    markers = {marker_print(nonce, milestone) for milestone in MILESTONES}
-    nodes: list[ast.AST] = [tree]
-    while nodes:
-        node = nodes.pop()
+def without(
+    tree: ast.Module, is_print: Callable[[ast.stmt], object]
+) -> tuple[ast.Module, list[tuple[ast.stmt | None, ast.stmt]]]:
+    """A copy of a tree without its prints, and these, each with the statement of the copy before it in its block, if any."""
+    tree, prints = deepcopy(tree), []
+    for node in ast.walk(tree):
         for _, block in ast.iter_fields(node):
-            if not (isinstance(block, list) and block and isinstance(block[0], _IN_BLOCKS)):
-                continue
-            for index, child in enumerate(block):
-                first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 0)
-                if first not in left:
-                    if not first or last > first:  # otherwise it has no room for our line
-                        nodes.append(child)
-                    continue
-                text = [left.pop(number, "") for number in range(first, last + 1)]
-                if not (index and text[0] in markers and len(text) == 1):
-                    raise VerificationError(f"line {first} is not a print of its own")
-    if left:
-        raise VerificationError(f"line {min(left)} is not a statement of its own")
+            if is_block(block):
+                kept: list[ast.stmt] = []
+                for statement in block:
+                    if is_print(statement):
+                        prints.append((kept[-1] if kept else None, statement))
+                    else:
+                        kept.append(statement)
+                block[:] = kept
+    return tree, prints
 
 
 def takes_over_print(node: ast.AST) -> bool:
