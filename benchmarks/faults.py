@@ -193,8 +193,8 @@ FAULTS = [
         "prompts",
         "a table's text may hold special tokens",
         "prompts/untrusted_text.py",
-        "        return plain_text(content, special_tokens)",
-        "        return content",
+        """plain_text(message["content"], special_tokens)}""",
+        """message["content"]}""",
     ),
     Fault(
         "prompts",

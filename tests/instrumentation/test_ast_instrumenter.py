@@ -51,11 +51,6 @@ def test_runs_as_it_is(name):
     assert program.reached(f"{program.nonce} milestone: imports") == set()
 
 
-def test_nonce_is_fresh():
-    source, _ = PROGRAMS["flat"]
-    assert AstInstrumenter().instrument(source).nonce != AstInstrumenter().instrument(source).nonce
-
-
 def test_print_follows_the_outermost_training_loop():
     source, _ = PROGRAMS["torch_loop"]
     lines = split_lines(AstInstrumenter().instrument(source).source)
@@ -162,11 +157,6 @@ def test_a_step_that_may_be_left_out_is_none(code, trains):
     assert ("model_trained" in AstInstrumenter().instrument(source).milestones) == trains
 
 
-def test_images_that_may_be_of_either_kind_leave_open_when_the_data_are_loaded():
-    source = "import cv2, glob\nimport pandas as pd\ntrain = pd.read_csv('train.csv')\nX = [cv2.imread(p) for p in glob.glob('*.jpg')]\n"
-    assert AstInstrumenter().instrument(source).milestones == ("imports",)
-
-
 @pytest.mark.parametrize(
     "example",
     [
@@ -254,24 +244,6 @@ def test_execution(name, reached, data, tmp_path):
     assert re.sub(pattern, renumber, done.stderr) == plain.stderr.replace("/plain/", "/instrumented/")
 
 
-def test_printing_the_text_of_a_marker_reaches_nothing(data, tmp_path):
-    prints = [f'print("{"0" * 16} milestone: {m}")\nprint("milestone: {m}")\n' for m in MILESTONES]
-    program = AstInstrumenter().instrument("".join(prints) + "1 / 0\nimport pandas as pd\npd.read_csv('train.csv')\n")
-    done, _ = execute(program.source, data, tmp_path / "run")
-    assert done.stdout.count("milestone: submission") == 2
-    assert program.milestones == ("imports", "train_data")
-    assert program.reached(done.stdout) == set()
-
-
-def test_markers_in_the_middle_of_lines():
-    program = AstInstrumenter().instrument(PROGRAMS["flat"][0], nonce=NONCE)
-    assert program.reached(f"epoch 1 a{NONCE} milestone: imports\nx{NONCE} milestone: train_data") == {
-        "imports",
-        "train_data",
-    }
-    assert program.reached(f"{NONCE[:-1]} milestone: imports\nmilestone: submission") == set()
-
-
 # Inserting into unusual sources
 
 
@@ -309,12 +281,6 @@ def test_insert(source, line, expected):
     assert_lines_are_kept(program)
 
 
-def test_backslash_before_an_indented_block_is_refused_not_broken():
-    source = "import os\nif os:\\\n  x = 1\n"
-    program = AstInstrumenter().instrument(source)
-    assert program.milestones == ("imports",)
-
-
 def test_every_line_of_every_program():
     for name, (source, _) in PROGRAMS.items():
         lines = len(split_lines(source))
@@ -345,11 +311,8 @@ def test_standard_library():
 
 
 FLAT = {
-    "comparisons": "x = " + " < ".join(["1"] * 100_000),
     "with": "with a as b: c\n" * 50_000,
-    "try": "try:\n  x\nexcept A:\n  y\n" * 30_000,
     "variables and branches": "".join(f"a{i} = 1\nif a:\n  b = 2\n" for i in range(15_000)),
-    "names": "x\n" * 60_000,
     "the most that is looked at": "".join(f"a{i} = 1\nif a:\n  b = 2\n" for i in range(900)),
     "the most branches of a function": "def f(x):\n  "
     + "".join(f"a{i} = " for i in range(1000))
@@ -368,30 +331,9 @@ def test_long_flat_programs_take_no_long_time(name):
     assert program.milestones == (("imports",) if name.startswith("the most") else ())
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "# " + "import " * 7_000,
-        "x = '" + "{" * 45_000 + "'.format(1)",
-        "# os" + " " * 45_000,
-        "# " + "print " * 8_000,
-    ],
-    ids=["imports", "braces", "blanks", "prints"],
-)
-def test_long_lines_take_no_long_time(line):
-    """The first two took minutes: expressions read the rest of the line again and again."""
-    began = time.process_time()
-    program = AstInstrumenter().instrument(f"import pandas as pd\n{line}\n")
-    assert time.process_time() - began < 4
-    assert program.milestones == ("imports",)
-
-
 LOOPS = "".join(f"{' ' * depth}for i{depth} in [1, 2, 3, 4, 5, 6, 7, 8]:\n" for depth in range(3))
 DOUBLING = {
     "lists": "x = [1]\n" + "x = [x, x]\n" * 60,
-    "wide lists": "x = [1]\n" + f"x = [{', '.join(['x'] * 40)}]\n" * 30,
-    "two lists": "a = b = [1]\n" + f"a, b = [{'a, b, ' * 4}], [{'b, a, ' * 4}]\n" * 8,
-    "dicts": "x = [1]\n" + "x = {'a': x, 'b': x}\n" * 60,
     "a loop": f"x = [1]\n{LOOPS}   x = [x, x]\n",
     "statements without expressions": LOOPS + "   pass\n" * 1000,
 }
