@@ -94,8 +94,8 @@ FAULTS = [
         "verifier",
         "a print may be the first statement of its block",
         "instrumentation/verify.py",
-        "if not (index and text[0]",
-        "if not (text[0]",
+        " or any(before is None for before, _ in prints)",
+        "",
     ),
     Fault(
         "verifier",
@@ -193,8 +193,8 @@ FAULTS = [
         "prompts",
         "a table's text may hold special tokens",
         "prompts/untrusted_text.py",
-        "        return plain_text(content, special_tokens)",
-        "        return content",
+        """plain_text(message["content"], special_tokens)}""",
+        """message["content"]}""",
     ),
     Fault(
         "prompts",

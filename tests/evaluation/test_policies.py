@@ -178,7 +178,7 @@ def test_an_answer_without_text_is_an_answer(server, tokens):
 
 @pytest.mark.parametrize(
     ("suffix", "message"),
-    [("#medium", "does not serve 'medium', but small, large"), ("", "serves small, large: name the model to use")],
+    [("#medium", "serves small, large: name one"), ("", "serves small, large: name one")],
 )
 def test_an_endpoint_without_the_model(server, suffix, message):
     with pytest.raises(ValueError, match=message):

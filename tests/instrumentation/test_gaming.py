@@ -7,7 +7,8 @@ import pytest
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Completion, LmInstrumenter
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter
+from trl_mle.models import Completion
 from trl_mle.rewards import MLEReward
 
 

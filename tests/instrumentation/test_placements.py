@@ -1,10 +1,7 @@
-import re
-import time
-
 import pytest
 
 from trl_mle.instrumentation import MILESTONES, VerificationError
-from trl_mle.instrumentation.placements import REASONS, check, parse_quotes, parse_rewrite
+from trl_mle.instrumentation.placements import parse_quotes, parse_rewrite, possible
 
 
 # Reading answers in quote mode
@@ -35,24 +32,13 @@ out.to_csv("submission.csv")
         ("- model_built: make:\n- model = SVC(C=2)\n- print('SVC')", {"model_built": 4}),
         ("imports:\n    import pandas as pd\n    from sklearn.svm import SVC", {"imports": 2}),
         ("<think>imports: import pandas as pd</think>train_data: train = pd.read", {"train_data": 3}),
-        # What is not in the program, or says too little
-        ("imports: from os import path\nmodel_built: model_built = SVC()", {}),
-        ("train_data: training data loaded\nmodel_built: model", {}),
+        ("imports: from os import path\nmodel_built: model_built = SVC()", {}),  # not in the program
         ("model.fit(train, train.y)", {}),
-        ("trained: model.fit(train, train.y)\nmodel_built model = SVC(C=2)", {}),
-        ('{"imports":3,"train_data":6}', {}),
         ("", {}),
-        ("\0\ud800", {}),
     ],
 )
 def test_parse_quotes(answer, expected):
     assert {milestone: line for line, milestone in parse_quotes(SHOWN, answer)} == expected
-
-
-def test_long_quotations_take_no_long_time():
-    began = time.process_time()
-    assert parse_quotes(SHOWN, " *`" * 100_000 + "imports" + "`*" * 100_000 + ": x") == []
-    assert time.process_time() - began < 4
 
 
 # Reading answers in rewrite mode
@@ -92,7 +78,7 @@ print("milestone: submission")
         (5, "model_trained"),
         (7, "submission"),
     ]  # prints before a block's first statement are left out: no statement in it has run
-    assert parse_rewrite(PROGRAM, rewritten) == expected
+    assert sorted(parse_rewrite(PROGRAM, rewritten)) == sorted(expected)
 
 
 def test_a_rewrite_without_prints_is_one():
@@ -100,48 +86,35 @@ def test_a_rewrite_without_prints_is_one():
     assert parse_rewrite("", "") == []
 
 
-def test_prints_of_the_program_itself_stay_its_own():
-    source = 'x = 1\nprint("milestone: imports")\nif x:\n    print("milestone: submission")\n'
-    assert parse_rewrite(source, source) == []
-    assert parse_rewrite(source, source + 'print("milestone: train_data")\n') == [(3, "train_data")]
-    with pytest.raises(VerificationError, match="line 2 of the rewritten program is not the original's"):
-        parse_rewrite(source, source.replace('print("milestone: imports")\n', ""))
+def test_a_program_that_prints_milestones_itself_is_not_rewritten():
+    source = 'x = 1\nprint("milestone: imports")\n'
+    with pytest.raises(VerificationError, match="itself"):
+        parse_rewrite(source, source)
 
 
 @pytest.mark.parametrize(
-    ("rewritten", "message"),
+    "rewritten",
     [
-        (PROGRAM.replace("1", "2"), "line 2 of the rewritten program is not the original's"),
-        (PROGRAM + "import sys\n", "line 8 of the rewritten program"),
-        (PROGRAM.replace('print("done", z)\n', ""), "line 7 of the original is missing"),
-        (PROGRAM + "print('milestone: nothing')\n", "line 8"),
-        (PROGRAM + "print('milestone: imports', end='')\n", "line 8"),
-        (PROGRAM + "print(f'milestone: imports')\n", "line 8"),
-        (PROGRAM + "else:", "does not compile"),
-        (PROGRAM + "\0", "does not compile"),
-        (PROGRAM + "return\n", "line 8 of the rewritten program"),
-        ("", "line 1 of the original is missing"),
+        PROGRAM.replace("1", "2"),
+        PROGRAM + "import sys\n",
+        PROGRAM.replace('print("done", z)\n', ""),
+        PROGRAM + "print('milestone: nothing')\n",
+        PROGRAM + "print('milestone: imports', end='')\n",
+        PROGRAM + "print(f'milestone: imports')\n",
+        PROGRAM + "if x:\n    print('milestone: imports')\n",
+        PROGRAM + "else:",
+        PROGRAM + "\0",
+        "",
     ],
 )
-def test_other_programs_are_refused(rewritten, message):
-    with pytest.raises(VerificationError, match=message):
+def test_other_programs_are_refused(rewritten):
+    with pytest.raises(VerificationError):
         parse_rewrite(PROGRAM, rewritten)
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ('@"""Doc."""\nx = 1\n', "before a docstring"),
-        ('def f():\n    @"""Doc."""\n', "before a docstring"),
-        ('class A:\n    b = 1\n    def f(self):\n        @"""Doc."""\n', "before a docstring"),
-        ("@from __future__ import annotations\n", "before `from __future__`"),
-        ('"""Doc."""\n@from __future__ import annotations\n', "before `from __future__`"),
-    ],
-)
-def test_prints_before_what_must_come_first_are_refused(source, message):
-    rewritten = re.sub("( *)@", r"\1print('milestone: imports')\n\1", source)
-    with pytest.raises(VerificationError, match=message):
-        parse_rewrite(source.replace("@", ""), rewritten)
+def test_prints_before_a_docstring_mark_nothing():
+    source = '"""Doc."""\nx = 1\n'
+    assert parse_rewrite(source, f"print('milestone: imports')\n{source}") == []
 
 
 # Impossible places
@@ -175,53 +148,39 @@ import re
 
 
 @pytest.mark.parametrize(
-    ("line", "milestone", "reason"),
+    ("line", "milestone"),
+    [(3, "imports"), (15, "train_data"), (16, "submission"), (19, "submission"), (23, "submission"), (24, "imports")],
+)
+def test_possible_places(line, milestone):
+    assert possible(CHECKED, [(line, milestone)]) == [(line, milestone)]
+
+
+@pytest.mark.parametrize(
+    ("line", "milestone"),
     [
-        (3, "imports", None),
-        (15, "train_data", None),
-        (16, "submission", None),
-        (19, "submission", None),
-        (23, "submission", None),
-        (24, "imports", None),
-        (24, "submission", "import"),
-        (1, "imports", "before_imports"),
-        (2, "imports", "before_imports"),
-        (5, "imports", "in_string"),
-        (6, "train_data", "in_string"),
-        (21, "predictions", "in_string"),
-        (12, "predictions", "after_exit"),
-        (18, "predictions", "after_exit"),
-        (3, "train_data", "no_work"),
-        (7, "submission", "no_work"),
+        (24, "submission"),  # an import
+        (2, "imports"),  # before the other imports
+        (5, "imports"),  # in a string
+        (21, "predictions"),
+        (12, "predictions"),  # after an exit
+        (18, "predictions"),
+        (3, "train_data"),  # before any work
+        (7, "submission"),
     ],
 )
-def test_check(line, milestone, reason):
-    kept, refused = check(CHECKED, [(line, milestone)])
-    assert refused == ([] if reason is None else [reason])
-    assert kept == ([(line, milestone)] if reason is None else [])
+def test_impossible_places(line, milestone):
+    assert possible(CHECKED, [(line, milestone)]) == []
 
 
 def test_all_on_one_line_is_no_answer():
     places = [(19, milestone) for milestone in MILESTONES]
-    assert check(CHECKED, places) == ([], ["one_line"] * 7)
-    assert check(CHECKED, places[:3]) == ([], ["one_line"] * 3)
-    assert check(CHECKED, places[:2]) == (places[:2], [])  # `model = Ridge().fit(X, y)`
-    assert check(CHECKED, [*places[:6], (15, "submission")]) == ([*places[:6], (15, "submission")], [])
+    assert possible(CHECKED, places[:3]) == []
+    assert possible(CHECKED, places[:2]) == places[:2]  # `model = Ridge().fit(X, y)`
+    assert possible(CHECKED, [*places[:6], (15, "submission")]) == [*places[:6], (15, "submission")]
 
 
-def test_imports_of_a_program_without_any_are_refused():
-    assert check("x = [1][0]\ny = 2\n", [(2, "imports"), (2, "train_data")]) == ([(2, "train_data")], ["no_work"])
-
-
-def test_lines_are_counted_as_python_does():
-    source = "import os\nx = f('\x0c\x85\u2028')\ny = 1\n"
-    assert check(source, [(3, "train_data")]) == ([(3, "train_data")], [])
-
-
-def test_every_reason_has_a_test():
-    reasons = {mark.args[1][i][2] for mark in test_check.pytestmark for i in range(len(mark.args[1]))} - {None}
-    assert reasons | {"one_line"} == set(REASONS)
-
-
-def test_an_empty_program_has_no_places():
-    assert check("# nothing\n", []) == ([], [])
+def test_programs_without_imports_or_lines():
+    assert possible("x = [1][0]\ny = 2\n", [(2, "imports"), (2, "train_data")]) == [(2, "train_data")]
+    assert possible("# nothing\n", []) == []
+    source = "import os\nx = f('\x0c\x85\u2028')\ny = 1\n"  # lines as Python counts them
+    assert possible(source, [(3, "train_data")]) == [(3, "train_data")]

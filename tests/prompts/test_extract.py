@@ -1,4 +1,3 @@
-import ast
 import subprocess
 import sys
 import time
@@ -7,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_mle.execution.program import MAX_LENGTH, parse_program
-from trl_mle.prompts import extract, extract_code, given_program
+from trl_mle.execution.program import parse_program
+from trl_mle.prompts import extract, extract_code
 
 
 READ = "import pandas as pd\nt = pd.read_csv('input/test.csv')"
@@ -24,57 +23,32 @@ def fenced(*blocks):
 
 CASES = {
     "python": ("Plan.\n```python\nx = 1\n```\nDone.", "x = 1"),
-    "braces": ("```{.python}\nx = 1\n```", "x = 1"),
     "no language": ("Plan.\n```\nx = 1\n```", "x = 1"),
-    "tildes": ("~~~python\nx = 1\n~~~", "x = 1"),
-    "tildes around backticks": ('~~~\ns = """\n```\n"""\n~~~', 's = """\n```\n"""'),
-    "longer fence": ('````python\ns = """\n```\n"""\n````', 's = """\n```\n"""'),
     "indented fence": ("1. Do:\n   ```python\n   if x:\n       y = 1\n   ```", "if x:\n    y = 1"),
-    "windows line ends": ("```python\r\nx = 1\r\ny = 2\r\n```\r\n", "x = 1\ny = 2"),
-    "blanks in a string": ('```python\ns = """a  \n   \n"""\n```', 's = """a  \n   \n"""'),
     "broken program": ("```python\nx = (\n```", "x = ("),
     "last of several": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\n```", "x = 2"),
-    "last complete": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\ny =", "x = 1"),
     "begun for it, and begun anew": ("```python\nimport os\nfrom sklearn```python\nx = 2\n```", "x = 2"),
     "begun anew": ("```python\nx =\n```python\nx = 2\n```", "x = 2"),
     "output after it": ("```python\nx = 1\n```\nOutput:\n```\nAccuracy: 0.9 or so\n```", "x = 1"),
-    "other language after it": ("```python\nx = 1\n```\nRun:\n```bash\npython a.py\n```", "x = 1"),
     "cut off": ("Plan.\n```python\nimport os\nx = os.", "import os\nx = os."),
     "thought": ("<think>```python\nx = 0\n```</think>\n```python\nx = 1\n```", "x = 1"),
     "thought after it": ("```python\nx = 1\n```\n<think>```python\nx = 0\n```</think>", "x = 1"),
-    "tag opened by the prompt": ("Hm.\n```python\nx = 0\n```\n</think>\n```python\nx = 1\n```", "x = 1"),
-    "thought within a line": ("```python\nx = <think>2\n</think>1\n```", "x = 1"),
     "thought without end": ("<think>Hm.\n```python\nx = 0\n```\nNo", None),
     "bare program": ("import os\nprint(os.getcwd())\n", "import os\nprint(os.getcwd())"),
     "bare program in text": ("Here it is:\nimport os\nx = 1\nThis prints nothing.", "import os\nx = 1"),
     "bare program cut off": ("import os\nx = 1\ny = os.getcwd(", "import os\nx = 1"),
     "fence after text": ("The program: ```python\nx = 1\n```\nDone", "x = 1"),
     "fence after code": ("```python\nx = 1\ny = 2```\nDone", "x = 1\ny = 2"),
-    "bare prose": ("I would train a random forest.", None),
-    "several words in Python": ("yes and no", None),
-    "only other languages": ('```json\n{"a": 1}\n```', None),
-    "empty block": ("```python\n```", None),
-    "nothing": ("", None),
-    "NUL": ("x = 1\0", None),
     # What a model writes around its program
     "a demo after it": (f"```python\n{WHOLE}\n```\nRun it:\n```python\nmain()\n```", WHOLE),
     "a look at the result": (f"```python\n{WHOLE}\n```\n```python\npd.read_csv('submission.csv').head()\n```", WHOLE),
     "a better version": (f"```python\n{WHOLE}\n```\nBetter:\n```python\n{WHOLE} # 2\n```", f"{WHOLE} # 2"),
-    "a better version cut off": (f"```python\n{WHOLE}\n```\nBetter:\n```python\n{WHOLE} # 2", WHOLE),
     "cut off behind a demo": (f"```python\nprint(1)\n```\n```python\n{WHOLE}", WHOLE),
     "commands of a notebook": (f"```python\n%matplotlib inline\n!pip install x\n{WHOLE}\n  !ls\n```", WHOLE),
     "a command in a string": ("```python\ns = '''\n!ls\n'''\n```", "s = '''\n!ls\n'''"),
     "a line with percent": ("```python\nx = (7\n% 4)\n```", "x = (7\n% 4)"),
-    "words behind the closing fence": ("```python\nx = 1\n``` This is it.\nMore.", "x = 1"),
     "an end token behind the closing fence": ("```python\nx = 1\n```<|im_end|>", "x = 1"),
-    "a fence in a string": (
-        '```python\ns = """\n```\nx\n```\n"""\ny = 1\n```\nDone',
-        's = """\n```\nx\n```\n"""\ny = 1',
-    ),
-    "a string without end": ('```python\ns = """\n```\nSo it is.\n', 's = """'),
     "an item of a list": ("1. ```python\n   if x:\n       y = 1\n   ```\n2. Done", "if x:\n    y = 1"),
-    "a quotation": ("> ```python\n> if x:\n>\n>     y = 1\n> ```\nDone", "if x:\n\n    y = 1"),
-    "deep": ("(" * 5000, None),
     "a demo that reads the same": (
         f"```python\npd.read_csv('input/test.csv').head()\n```\n```python\n{WHOLE}\n```",
         WHOLE,
@@ -83,7 +57,6 @@ CASES = {
         fenced(WHOLE, f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)"),
         f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)",
     ),
-    "a file's name behind the language": ("```python:train.py\nx = 1\n```\n```text\ny\n```", "x = 1"),
     "cells, of which the last one reads and writes": (
         fenced("import pandas as pd", f"{READ}\nt = t.dropna()", USE),
         f"import pandas as pd\n{READ}\nt = t.dropna()\n{USE}",
@@ -95,9 +68,6 @@ CASES = {
         f"import pandas as pd\n{LOAD}\ndef main():\n    t = load()\n    {WRITE}\nmain()",
     ),
     # Commands of a notebook
-    "a statement that is timed": ("```python\n%time s = pd.read_csv('s.csv')\n```", "s = pd.read_csv('s.csv')"),
-    "a cell that is timed": ("```python\n%%time\nx = 1\n\ny = 2\n```", "x = 1\n\ny = 2"),
-    "what a command prints": ("```python\nfiles = !ls input\nx = 1\n```", "x = 1"),
     # A fence that none has opened
     "begun by the prompt, and closed": (f"{WHOLE}\n```\nIt reads, and writes.", WHOLE),
 }
@@ -131,13 +101,6 @@ CHECKS = [
     "from solution import main\nmain('input/', 'submission.csv')",
     "!head submission.csv input/s.csv",
 ]
-QUOTES = [
-    '''t = t.replace('"""', "it's")''',
-    """# it's written as '''""",
-    '''s = 'a "#" \\' """' + "#"''',
-    '''t = """A "text" with \'\'\' and \\""" in it"""''',
-    """t = '''\n```\n'''""",
-]
 
 
 @given(st.sampled_from(STATEMENTS), st.data())
@@ -153,13 +116,6 @@ def test_the_cells_of_a_program_are_the_program(statements, data):
 def test_what_checks_a_submission_is_not_the_program(statements, checks):
     program = "\n".join(statements)
     assert extract_code(fenced(program, *checks)) == program
-
-
-@given(st.lists(st.sampled_from(QUOTES), min_size=1, max_size=4).map("\n".join))
-def test_quotes_do_not_hide_the_end_of_a_block(quoted):
-    ast.parse(quoted)
-    assert extract_code(fenced(quoted, WHOLE)) == WHOLE
-    assert extract_code(fenced(quoted)) == quoted
 
 
 # Parts of completions, and characters that separate lines elsewhere but not in Python
@@ -191,21 +147,15 @@ def test_any_program_is_part_of_its_completion(completion):
 
 
 MANY = 100_000
-DEFINITIONS = "\n".join(f"def f{number}():\n    return 0" for number in range(MANY // 30))
 
 
 LONG = {
-    "tags": ("<think>" * MANY, None),
     "thoughts": ("<think>a</think>" * MANY + "```python\nprint(1)\n```", "print(1)"),
-    "blanks": ("```" + " " * MANY + "`", None),
     "ticks": ("a" + "`" * MANY + "b", None),
     "imports": ("import 1\n" * (MANY // 5), None),
-    "backslashes": ("import os\\\n" * (MANY // 6), None),
     "blocks": ("```py\nx\n```\n" * (MANY // 10), "x"),
     "commands": ("```py\n!x\n" * (MANY // 10), None),
-    "strings": ('```py\n"""\n' * (MANY // 10), '"""'),
     "names": (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
-    "definitions": (f"```py\n{DEFINITIONS}\n```\n" * 2, DEFINITIONS),
     "quotations": ("> " * MANY + "```py", None),
 }
 
@@ -236,14 +186,6 @@ def test_python_reads_a_text_a_limited_number_of_times(lines):
         patch.setattr(extract, "parse_program", parse)
         extract_code(completion)
     assert read <= (extract.READS + 3) * len(completion)
-
-
-def test_what_is_too_long_for_a_program_is_not_parsed(monkeypatch):
-    monkeypatch.setattr("ast.parse", lambda *args, **options: pytest.fail("it is parsed"))
-    program = "x = 1\n" * (MAX_LENGTH // 6 + 1)
-    assert extract_code(program) is None
-    assert given_program(program) == program
-    assert extract_code(f"```python\n{program}```") == program.rstrip()
 
 
 def test_programs_cause_no_warnings():

@@ -9,7 +9,7 @@ from support.on_cpu import ON_CPU
 
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.execution import Limits, LocalExecutor, Outcome
-from trl_mle.prompts import Idea, Ideas, scratch_prompt
+from trl_mle.prompts import Idea, Ideas
 from trl_mle.prompts.ideas import NUMBER
 from trl_mle.prompts.opening import opening
 from trl_mle.trainer import MLEGRPOConfig
@@ -66,10 +66,6 @@ def test_a_variation_differs_in_one_number_and_can_be_varied_again(name, default
     assert default.varied(comp, "a forest of 300 trees", rng) is None
 
 
-def test_there_are_none_for_texts_to_predict(default):
-    assert default.turn(load_competition("mirror:tweet-sentiment-extraction"), 0) is None
-
-
 def test_one_output_is_repeated_for_several_columns(tmp_path):
     path = tmp_path / "ideas.yaml"
     path.write_text("- {fit: SVR(), import: from sklearn.svm import SVR, one_output: true}\n", encoding="utf-8")
@@ -102,19 +98,12 @@ def test_a_file_of_ones_own(tmp_path):
     assert ideas.identity != Ideas("default").identity
 
 
-@pytest.mark.parametrize("content", ["", "fit: Ridge()", "- [Ridge]", "- {model: Ridge()}", "- {fit: [", "-\n- 3"])
+@pytest.mark.parametrize("content", ["", "fit: Ridge()", "- {model: Ridge()}", "- {fit: ["])
 def test_a_file_that_lists_none(tmp_path, content):
     path = tmp_path / "ideas.yaml"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=f"ideas: {path}"):
         Ideas(str(path))
-
-
-def test_a_plan_is_asked_for_the_idea(default):
-    comp = load_competition(SPOOKY)
-    idea = default.of(comp)[0]
-    (message,) = scratch_prompt(comp, idea=idea)
-    assert message["content"].endswith(f" Fit {idea.fit} on TF-IDF of words and pairs of words.")
 
 
 def test_a_dataset_asks_for_them_in_turn():

@@ -92,15 +92,6 @@ def test_text_is_no_feature_where_there_are_numbers(tmp_path, monkeypatch, kind)
     assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns) == ["a"]
 
 
-def test_a_folder_may_be_called_like_a_table(tmp_path):
-    """As Spark's are."""
-    table = pd.DataFrame(TABLE)
-    comp = make(tmp_path, table, table.drop(columns="y"))
-    (comp.public_dir / "more.csv").mkdir()
-    (comp.public_dir / "gone.csv").symlink_to("nowhere")
-    assert "train.csv" in scratch_prompt(comp, Limits())[0]["content"]
-
-
 @pytest.mark.parametrize("suffix", ["", ".png", ".JPG"])
 def test_images_become_pixels(tmp_path, monkeypatch, suffix):
     """A column may hold names of files, or those names without an ending; each table may have its own folder."""
@@ -119,17 +110,6 @@ def test_images_become_pixels(tmp_path, monkeypatch, suffix):
     for X in found["X_train"], found["X_test"]:
         assert X.shape == (2, 32 * 32 * 3)
         assert X.mean(axis=1).round().tolist() == [0, 1]
-
-
-def test_images_named_by_numbers_with_leading_zeros(tmp_path, monkeypatch):
-    """A table's `0007` is a 7 for pandas, and its image is still 0007.png."""
-    table = pd.DataFrame({"id": [f"{i:04}" for i in range(6, 12)], "y": range(6)})
-    comp = make(tmp_path, table.head(3), table.tail(3).drop(columns="y"))
-    (comp.public_dir / "images").mkdir()
-    for i, name in enumerate(table["id"]):
-        Image.new("L", (9, 9), color=255 if i % 2 else 0).save(comp.public_dir / f"images/{name}.png")
-    found = run(opening(comp), comp, tmp_path, monkeypatch)
-    assert [found[part].mean(axis=1).round().tolist() for part in ("X_train", "X_test")] == [[0, 1, 0], [1, 0, 1]]
 
 
 @pytest.mark.parametrize("values", [[1, 0, 0], [1, 1, 0], [0.5, 0.5, 0]])

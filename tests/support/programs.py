@@ -41,45 +41,6 @@ def main():
 
 if __name__ == "__main__":
     main()
-### cross_validation: all
-import numpy as np
-import pandas as pd
-from sklearn.model_selection import KFold
-from sklearn.linear_model import Ridge
-train = pd.read_csv("input/train.csv"); test = pd.read_csv("input/test.csv")
-X, y = train[["a", "b"]].values, train["y"].values
-X_test = test[["a", "b"]].values
-preds = np.zeros(len(test))
-oof = np.zeros(len(train))
-for fold, (tr, va) in enumerate(KFold(3, shuffle=True, random_state=0).split(X)):
-    model = Ridge()
-    model.fit(X[tr], y[tr])
-    oof[va] = model.predict(X[va])
-    preds += model.predict(X_test) / 3
-    print("fold", fold, end=" ")
-test["y"] = (preds > 0.5).astype(int)
-test[["id", "y"]].to_csv("./submission.csv", index=False)
-### pipeline_and_grid_search: all
-import pandas as pd
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler, OneHotEncoder
-from sklearn.impute import SimpleImputer
-from sklearn.svm import SVC
-from sklearn.model_selection import GridSearchCV
-PATHS = {"train": "input/train.csv", "test": "input/test.csv"}
-frames = {}
-for name, path in PATHS.items():
-    frames[name] = pd.read_csv(path)
-train, test = frames["train"], frames["test"]
-numeric = make_pipeline(SimpleImputer(), StandardScaler())
-pre = ColumnTransformer([("num", numeric, ["a", "b"])])
-pipe = Pipeline([("pre", pre), ("clf", SVC())])
-search = GridSearchCV(pipe, {"clf__C": [0.1, 1]}, cv=2)
-search.fit(train[["a", "b"]], train.y)
-best = search.best_estimator_
-out = test[["id"]].assign(y=best.predict(test[["a", "b"]]))
-out.to_csv(path_or_buf="submission.csv", index=False)
 ### fails_before_training: all
 import pandas as pd
 from sklearn.linear_model import LogisticRegression
@@ -100,68 +61,6 @@ test = read("input/test_features.csv")
 model = DecisionTreeClassifier().fit(train[["a"]], train.y)
 val = model.predict(train[["a"]])
 pd.DataFrame({"id": test.id, "y": 0}).to_csv("submission.csv")
-### csv_module_majority: imports train_data test_data predictions submission
-import csv
-from collections import Counter
-
-with open("input/train.csv") as f:
-    rows = list(csv.DictReader(f))
-label = Counter(row["y"] for row in rows).most_common(1)[0][0]
-with open("input/test.csv", newline="") as f, open("submission.csv", "w") as out:
-    writer = csv.writer(out)
-    writer.writerow(["id", "y"])
-    for row in csv.DictReader(f):
-        writer.writerow([row["id"], label])
-### own_model_numpy: all
-import numpy as np
-
-class LogReg:
-    def __init__(self, lr=0.1, steps=50):
-        self.lr, self.steps = lr, steps
-
-    def fit(self, X, y):
-        self.w = np.zeros(X.shape[1])
-        for _ in range(self.steps):
-            p = 1 / (1 + np.exp(-X @ self.w))
-            self.w -= self.lr * X.T @ (p - y) / len(y)
-        return self
-
-    def predict(self, X):
-        return (X @ self.w > 0).astype(int)
-
-train = np.genfromtxt("input/train.csv", delimiter=",", skip_header=1)
-test = np.loadtxt("input/test.csv", delimiter=",", skiprows=1)
-model = LogReg(lr=0.2)
-model.fit(train[:, 1:3], train[:, 3])
-pred = model.predict(test[:, 1:3])
-np.savetxt("submission.csv", np.c_[test[:, 0], pred], fmt="%d", delimiter=",", header="id,y", comments="")
-### class_with_attributes: all
-import pandas as pd
-from pathlib import Path
-from sklearn.naive_bayes import GaussianNB
-
-class Solution:
-    folder = Path("input")
-
-    def __init__(self, target="y"):
-        self.target = target
-        self.model = GaussianNB()
-
-    def load(self):
-        self.train = pd.read_csv(self.folder / "train.csv")
-        self.test = pd.read_csv(self.folder / "test.csv")
-
-    def run(self):
-        self.load()
-        X = self.train.drop(columns=[self.target, "id"])
-        self.model.fit(X, self.train[self.target])
-        return self.model.predict(self.test[X.columns])
-
-    def save(self, preds, path="submission.csv"):
-        pd.DataFrame({"id": self.test["id"], "y": preds}).to_csv(path, index=False)
-
-solution = Solution()
-solution.save(solution.run())
 ### validation_only: imports train_data model_built model_trained
 import pandas as pd
 from sklearn.model_selection import train_test_split
@@ -172,35 +71,6 @@ X_train, X_test, y_train, y_test = train_test_split(df[["a"]], df["y"], test_siz
 clf = LogisticRegression()
 clf.fit(X_train, y_train)
 print(accuracy_score(y_test, clf.predict(X_test)))
-### validation_and_test_by_one_function: all
-import pandas as pd
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
-
-def predict(model, frame):
-    result = model.predict_proba(frame[["a", "b"]])[:, 1]
-    return result
-
-def build():
-    return LogisticRegression(C=0.5)
-
-train = pd.read_csv("input/train.csv")
-tr, va = train_test_split(train)
-model = build()
-model.fit(tr[["a", "b"]], tr["y"])
-va_pred = predict(model, va)
-test = pd.read_csv("input/test.csv")
-pred = predict(model, test)
-pd.DataFrame({"id": test["id"], "y": pred}).to_csv("submission.csv", index=False)
-### lightgbm_train: all
-import lightgbm as lgb
-import pandas as pd
-train = pd.read_csv("/kaggle/input/train.csv")
-test = pd.read_csv("/kaggle/input/test.csv")
-params = {"objective": "binary", "verbose": -1}
-booster = lgb.train(params, lgb.Dataset(train.drop("y", axis=1), label=train["y"]), num_boost_round=100)
-test["y"] = booster.predict(test)
-test[["id", "y"]].to_csv("submission.csv", index=False)
 ### torch_loop: all
 import pandas as pd
 import torch
@@ -236,22 +106,6 @@ with torch.no_grad():
     preds = model(torch.tensor(test[["a", "b"]].values).to(device)).cpu().numpy()
 test["y"] = preds
 test[["id", "y"]].to_csv("submission.csv", index=False)
-### torch_no_training: imports train_data test_data model_built
-import torch.nn as nn
-import pandas as pd
-train, test = pd.read_csv('input/train.csv'), pd.read_csv('input/test.csv')
-
-class Net(nn.Module):
-    def forward(self, x):
-        return x
-
-class FocalLoss(nn.Module):
-    def forward(self, x, y):
-        return x
-
-model = Net()
-criterion = FocalLoss()
-loss = criterion(model(train), 0)
 ### hf_trainer: imports train_data model_built model_trained predictions submission
 import pandas as pd
 from datasets import load_dataset
@@ -264,24 +118,6 @@ trainer.train()
 frame = pd.read_csv("input/unlabelled.csv")
 output = trainer.predict(frame)
 pd.DataFrame(output.predictions).to_csv("submission.csv")
-### json_lines: all
-import json
-import pandas as pd
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-
-with open("input/train.json") as f:
-    train = json.load(f)
-test = [json.loads(line) for line in open("input/test.jsonl")]
-vec = TfidfVectorizer()
-X = vec.fit_transform([r["text"] for r in train])
-clf = LogisticRegression().fit(X, [r["y"] for r in train])
-preds = clf.predict_proba(vec.transform([r["text"] for r in test]))[:, 1]
-f = open("submission.csv", "w")
-f.write("id,y\n")
-for r, p in zip(test, preds):
-    f.write(f"{r['id']},{p}\n")
-f.close()
 ### transformers_only: imports train_data test_data
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
@@ -304,11 +140,6 @@ def main():
     print(np.mean(train["y"]))
 
 main()
-### no_imports: train_data test_data submission
-train = open("input/train.csv").read().split("\n")
-test = open("input/test.csv").readlines()
-with open("submission.csv", "w") as out:
-    for line in test: out.write(line)
 ### never_called: imports
 import pandas as pd
 from sklearn.svm import SVC
@@ -331,15 +162,6 @@ from sklearn.svm import SVC
 train = pd.read_csv("input/train.csv")
 model = SVC()
 if len(train) > 10**9: model.fit(train[["a"]], train["y"])
-### partial_fit: all
-import pandas as pd
-from sklearn.linear_model import SGDClassifier
-test = pd.read_csv("input/test.csv")
-clf = SGDClassifier()
-for chunk in pd.read_csv("input/train.csv", chunksize=100):
-    clf.partial_fit(chunk[["a"]], chunk["y"], classes=[0, 1])
-test["y"] = clf.decision_function(test[["a"]])
-test.to_csv("submission.csv")
 ### swallowed_failure: imports train_data test_data model_built model_trained
 import pandas as pd
 from sklearn.linear_model import Ridge
@@ -374,8 +196,7 @@ def main(USE_RULES=True):
         train = pd.read_csv("train.csv")
     else:
         test = pd.read_csv("test.csv")
-    if not USE_MODEL:
-        test["y"] = test["a"] * 2
+    test["y"] = test["a"] * 2
     if LATER:
         test.to_csv("submission.csv")
 main()
@@ -395,12 +216,6 @@ def main(out):
         for row in answers("input/test.csv"):
             target.write(row["id"] + "," + str(len(row["text"])))
 main("submission.csv")
-### scaled_in_a_loop_and_never_trained: imports train_data
-import pandas as pd
-train = pd.read_csv("train.csv")
-for column in ["a", "b"]:
-    train[column] -= 2 * train[column].mean()
-header = open("test.csv").readline()
 ### everything_imported: imports train_data model_built model_trained
 from pandas import *
 from sklearn.ensemble import *

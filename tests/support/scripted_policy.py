@@ -3,7 +3,8 @@
 import math
 
 from support.fake_executor import FakeExecutor
-from trl_mle.instrumentation import Completion, InstrumentedProgram
+from trl_mle.instrumentation import InstrumentedProgram
+from trl_mle.models import Completion
 
 
 class ScriptedPolicy:

@@ -7,6 +7,7 @@ import time
 import tokenize
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal, get_args
 
@@ -56,7 +57,7 @@ whole program in a ```python block.
 
 
 # Reasons to reject an answer, or a milestone in it
-REASONS = ("no_answer", "empty", "changed", *placements.REASONS)
+REASONS = ("no_answer", "empty", "changed", "impossible")
 
 
 class LmInstrumenter:
@@ -94,29 +95,27 @@ class LmInstrumenter:
         """Places the prints of several programs, in one call of the model if it has not answered about all of them."""
         started = time.monotonic()
         keys = [hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).digest() for source in sources]
-        asked: dict[bytes, str] = {}
-        prompts = []
-        for key, source in zip(keys, sources, strict=True):
-            if key not in self._answers and key not in asked and (prompt := self._prompt(source)) is not None:
-                asked[key] = source
-                prompts.append(prompt)
+        prompts = {
+            key: prompt
+            for key, source in dict(zip(keys, sources, strict=True)).items()
+            if key not in self._answers and (prompt := self._prompt(source)) is not None
+        }
         tokens = QUOTE_TOKENS if self.mode == "quote" else REWRITE_TOKENS
-        completions = self.model.complete(prompts, tokens) if prompts else []
-        for (key, source), completion in zip(asked.items(), completions, strict=True):
-            self._counts["tokens"] += completion.tokens
-            if completion.text is None:
-                self._counts["rejected/no_answer"] += 1  # not cached: the model may answer next time
-            else:
+        completions = self.model.complete(list(prompts.values()), tokens) if prompts else []
+        answers = dict(zip(prompts, completions, strict=True))
+        programs = []
+        for key, source in zip(keys, sources, strict=True):
+            completion = answers.pop(key, None)
+            if completion is not None and completion.text is not None:
                 self._answers[key] = self._read(source, completion.text)
-        programs = [
-            replace(
-                self._place(source, self._answers.get(key), nonce), is_final=key in self._answers or key not in asked
-            )
-            for key, source in zip(keys, sources, strict=True)
-        ]
+            elif completion is not None:
+                self._counts["rejected/no_answer"] += 1  # not cached: the model may answer next time
+            is_final = key in self._answers or key not in prompts
+            programs.append(replace(self._place(source, self._answers.get(key), nonce), is_final=is_final))
         while len(self._answers) > MAX_ANSWERS:
             self._answers.popitem(last=False)
-        self._counts["asked"] += len(asked)
+        self._counts["tokens"] += sum(completion.tokens for completion in completions)
+        self._counts["asked"] += len(prompts)
         self._counts["programs"] += len(sources)
         self._counts["latency_s"] += time.monotonic() - started  # type: ignore[assignment]
         return programs
@@ -144,34 +143,29 @@ class LmInstrumenter:
     def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
         """The placements of an answer; empty if it is rejected."""
         if self.mode == "quote" or not answer:  # nothing is not a changed program
-            found = placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
+            places = placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
         else:
             try:
-                found = placements.parse_rewrite(source, extract_code(answer) or answer)
+                places = placements.parse_rewrite(source, extract_code(answer) or answer)
             except VerificationError:
                 self._counts["rejected/changed"] += 1
                 return []
-        if not found:
-            self._counts["rejected/empty"] += 1
-        kept, refused = placements.check(source, found)
-        for reason in set(refused):
-            self._counts[f"rejected/{reason}"] += 1
+        kept = placements.possible(source, places)
+        self._counts["rejected/empty"] += not places
+        self._counts["rejected/impossible"] += len(kept) < len(places)
         if kept and self.mode == "quote" and IMPORTS not in (milestone for _, milestone in kept):
             kept += [step for step in find_steps(parse_program(source)) if step[1] == IMPORTS]
         return kept
 
-    def _place(self, source: str, found: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:
+    def _place(self, source: str, places: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:
         nonce = nonce or secrets.token_hex(8)
-        if found:
-            try:
-                program = insert_prints(source, found, nonce)
-                verify(program.original, program.source, nonce)
-            except ProgramError:  # such as one that replaces `print`
-                self._counts["none"] += 1
-                return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce)
-            if program.milestones:
-                self._counts["lm"] += 1
-                return program
+        if places:
+            with suppress(ProgramError):  # such as one that replaces `print`
+                program = insert_prints(source, places, nonce)
+                verify(source, program.source, nonce)
+                if program.milestones:
+                    self._counts["lm"] += 1
+                    return program
         program = self.fallback.instrument(source, nonce)
         self._counts["ast" if program.milestones else "none"] += 1
         return program

@@ -1,39 +1,24 @@
 """Proves that an instrumented program is the original plus milestone prints, and nothing else."""
 
 import ast
-import re
+from collections.abc import Callable
+from copy import deepcopy
 
 from trl_mle.execution.program import ProgramError, parse_program, split_lines
-from trl_mle.instrumentation.milestones import MILESTONES, dotted, marker_print
+from trl_mle.instrumentation.milestones import MILESTONES, dotted, is_block, marker_print
 
 
 class VerificationError(ProgramError):
     """The instrumented program is not the original plus our prints."""
 
 
-# Names that can be used to replace or close `print` or its output; escapes and other alphabets can spell them, too.
-_WORDS = ("stdout", "builtins", "attr(", "globals", "locals", "vars", "__dict__")
-_SUSPICIOUS = [  # one by one, because most start with text that can be searched fast
-    re.compile(pattern)
-    for pattern in (
-        r"os\s*\.\s*(close|dup)",
-        r"(?m)^(?>.*?import).*?\b(close|dup)",  # looks at each line once, however often it imports
-        r"open\(\s*1",
-        r"\\[xuUN0-7]",
-        r"def[\s\\]+print",
-        r"class[\s\\]+print",
-        r"print(?![ \t\f]*\()",  # a parenthesis in the next line may begin another statement
-    )
-]
 _STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in `os.close(1)`, it is the module
-_IN_BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def verify(original: str, source: str, nonce: str) -> None:
     """
-    Checks that `source` is `original` plus milestone prints with this nonce, and that these prints call
-    Python's own `print`. Each must be a statement on separate lines that follows another statement in its block: removing
-    such lines does not change how the rest is parsed, so it is enough that the other lines equal the original.
+    Checks that `source` is `original` plus milestone prints with this nonce, each a line of its own after another
+    statement of its block, and that they call Python's own `print`.
 
     Args:
         original (`str`):
@@ -48,58 +33,43 @@ def verify(original: str, source: str, nonce: str) -> None:
     """
     if nonce in original:
         raise VerificationError("the original program contains the nonce")
-    ours: dict[int, str] = {}  # by line number
-    kept = []
-    for number, line in enumerate(split_lines(source), 1):
-        if nonce in line:
-            ours[number] = line.strip()
-        else:
-            kept.append(line.rstrip("\r\n"))
+    lines = split_lines(source)
+    kept = [line.rstrip("\r\n") for line in lines if nonce not in line]
     if kept != [line.rstrip("\r\n") for line in split_lines(original)]:
         raise VerificationError("the lines besides the prints are not those of the original")
+    markers = {marker_print(nonce, milestone) for milestone in MILESTONES}
     try:
         tree = parse_program(source)
+        rest, prints = without(tree, lambda statement: lines[statement.lineno - 1].strip() in markers)
+        is_same = ast.dump(rest) == ast.dump(parse_program(original))
     except ProgramError as error:
         raise VerificationError(f"the program does not compile: {error}") from error
+    if not is_same or any(before is None for before, _ in prints) or len(prints) != len(lines) - len(kept):
+        raise VerificationError("a print is not a statement of its own after another one")
     future = [node.lineno for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
-    if ours and future and min(ours) < max(future):
+    if future and any(statement.lineno < future[-1] for _, statement in prints):
         raise VerificationError("a print stands before `from __future__ import`")
-    _check_statements(tree, ours, nonce)
-    if _may_take_over_print(original):
-        for node in ast.walk(tree):
-            if takes_over_print(node):
-                raise VerificationError(f"line {getattr(node, 'lineno', '?')} takes over `print`")
+    for node in ast.walk(tree):
+        if takes_over_print(node):
+            raise VerificationError(f"line {getattr(node, 'lineno', '?')} takes over `print`")
 
 
-def _check_statements(tree: ast.Module, ours: dict[int, str], nonce: str) -> None:
-    """Checks that these lines are the expected prints, one statement each."""
-    left = dict(ours)
-    markers = {marker_print(nonce, milestone) for milestone in MILESTONES}
-    nodes: list[ast.AST] = [tree]
-    while nodes:
-        node = nodes.pop()
+def without(
+    tree: ast.Module, is_print: Callable[[ast.stmt], object]
+) -> tuple[ast.Module, list[tuple[ast.stmt | None, ast.stmt]]]:
+    """A copy of a tree without its prints, and these, each with the statement of the copy before it in its block, if any."""
+    tree, prints = deepcopy(tree), []
+    for node in ast.walk(tree):
         for _, block in ast.iter_fields(node):
-            if not (isinstance(block, list) and block and isinstance(block[0], _IN_BLOCKS)):
-                continue
-            for index, child in enumerate(block):
-                first, last = getattr(child, "lineno", 0), getattr(child, "end_lineno", 0)
-                if first not in left:
-                    if not first or last > first:  # otherwise it has no room for our line
-                        nodes.append(child)
-                    continue
-                text = [left.pop(number, "") for number in range(first, last + 1)]
-                if not (index and text[0] in markers and len(text) == 1):
-                    raise VerificationError(f"line {first} is not a print of its own")
-    if left:
-        raise VerificationError(f"line {min(left)} is not a statement of its own")
-
-
-def _may_take_over_print(source: str) -> bool:
-    return (
-        not source.isascii()
-        or any(word in source for word in _WORDS)
-        or any(pattern.search(source) for pattern in _SUSPICIOUS)
-    )
+            if is_block(block):
+                kept: list[ast.stmt] = []
+                for statement in block:
+                    if is_print(statement):
+                        prints.append((kept[-1] if kept else None, statement))
+                    else:
+                        kept.append(statement)
+                block[:] = kept
+    return tree, prints
 
 
 def takes_over_print(node: ast.AST) -> bool:

@@ -5,15 +5,9 @@ from typing import Any
 
 from transformers.integrations import unset_hf_deepspeed_config
 
-from trl_mle.instrumentation import (
-    AstInstrumenter,
-    EndpointModel,
-    Instrumenter,
-    LanguageModel,
-    LmInstrumenter,
-    TransformersModel,
-)
+from trl_mle.instrumentation import AstInstrumenter, Instrumenter, LmInstrumenter
 from trl_mle.launching.arguments import MLEScriptArguments
+from trl_mle.models import EndpointModel, LanguageModel, TransformersModel
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.user_code import import_named
 

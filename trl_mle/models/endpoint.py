@@ -16,8 +16,6 @@ from trl_mle.showing import shorten, terminal_line
 
 logger = logging.getLogger(__name__)
 
-ERROR_WIDTH = 200  # characters of a server's error that are shown
-
 
 class EndpointModel:
     """
@@ -56,12 +54,9 @@ class EndpointModel:
         except ImportError as error:
             raise LanguageModelError("an endpoint needs the openai client: pip install 'trl-mle[openai]'") from error
 
-        self.max_concurrency = max_concurrency
-        self.deadline_s = deadline_s
-        self.max_retries = max_retries
+        self.max_concurrency, self.deadline_s, self.max_retries = max_concurrency, deadline_s, max_retries
         self.temperature = temperature
         self._server: dict[str, Any] = {"base_url": base_url, "api_key": os.environ.get("OPENAI_API_KEY") or "EMPTY"}
-        self._length_option = "max_tokens"  # all servers have it, except for some hosted models
         try:
             self._address = server_address(base_url)
             with openai.OpenAI(**self._server, timeout=10.0) as client:
@@ -69,14 +64,11 @@ class EndpointModel:
         # The latter two occur when another kind of server answers with a page
         except (openai.OpenAIError, ValueError, AttributeError) as error:
             raise LanguageModelError(f"the endpoint {base_url} does not answer: {_reason(error)}") from error
-        if model is None and len(served) != 1:
-            raise LanguageModelError(f"{base_url} serves {', '.join(served) or 'nothing'}: name the model to use")
-        if model is not None and model not in served:
-            raise LanguageModelError(f"{base_url} does not serve {model!r}, but {', '.join(served) or 'nothing'}")
+        if (model or len(served) != 1) and model not in served:
+            raise LanguageModelError(f"{base_url} serves {', '.join(served) or 'nothing'}: name one of these models")
         self.model = model or served[0]
-        url = urlsplit(base_url)
-        without_password = url._replace(netloc=url.netloc.rpartition("@")[2]).geturl()
-        self.identity = f"{self.model} at {without_password}"  # logs and model cards show it
+        url = urlsplit(base_url)  # logs and model cards show it, without its password
+        self.identity = f"{self.model} at {url._replace(netloc=url.netloc.rpartition('@')[2]).geturl()}"
 
     def complete(
         self,
@@ -86,17 +78,14 @@ class EndpointModel:
         max_time_s: float = math.inf,
     ) -> list[Completion]:
         """
-        See [`LanguageModel`]. Prompts are user messages or conversations. Where one begins the answer, the endpoint must go on
-        with it, as vLLM and SGLang do. `seeds` are for endpoints that support them. Requests end after `max_time_s` seconds if
-        that is before the deadline.
+        See [`LanguageModel`]. Prompts are user messages or conversations. If one begins the answer, the endpoint must
+        continue it, as vLLM and SGLang do. Requests end after `max_time_s` seconds, or at the deadline if that is earlier.
         """
-        if not prompts:
-            return []
         limit_s = min(self.deadline_s, max_time_s)
         batch = self._complete_all(prompts, max_tokens, seeds or [None] * len(prompts), limit_s)
         with ThreadPoolExecutor(1) as thread:  # the caller's thread may already run an event loop
             completions = thread.submit(asyncio.run, batch).result()
-        if limit_s == self.deadline_s and all(completion.text is None for completion in completions):
+        if completions and limit_s == self.deadline_s and all(completion.text is None for completion in completions):
             logger.warning("%s answered nothing: %s", self.identity, completions[-1].error)
         return completions
 
@@ -109,64 +98,43 @@ class EndpointModel:
         async with openai.AsyncOpenAI(**self._server, max_retries=self.max_retries, timeout=self.deadline_s) as client:
 
             async def complete(prompt: str | Prompt, seed: int | None) -> Completion:
-                async with places:
-                    try:
-                        return await self._complete(client, prompt, max_tokens, {} if seed is None else {"seed": seed})
-                    # The client does not check types: a proxy's page, for example, is no chat completion
-                    except (openai.OpenAIError, ValueError, AttributeError, TypeError, IndexError) as error:
-                        return Completion(None, error=_reason(error))
+                try:
+                    async with asyncio.timeout(limit_s), places:
+                        return await self._complete(client, prompt, max_tokens, seed)
+                except TimeoutError:
+                    return Completion(None, error=f"no answer within {limit_s:.0f} s")
+                # The client does not check types: a proxy's page, for example, is no chat completion
+                except (openai.OpenAIError, ValueError, AttributeError, TypeError, IndexError) as error:
+                    return Completion(None, error=_reason(error))
 
-            tasks = [asyncio.create_task(complete(prompt, seed)) for prompt, seed in zip(prompts, seeds, strict=True)]
-            done, late = await asyncio.wait(tasks, timeout=limit_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-        unanswered = Completion(None, error=f"no answer within {limit_s:.0f} s")
-        return [task.result() if task in done else unanswered for task in tasks]
+            return await asyncio.gather(*map(complete, prompts, seeds))
 
-    async def _complete(
-        self, client: Any, prompt: str | Prompt, max_tokens: int, decoding: dict[str, Any]
-    ) -> Completion:
-        from openai import BadRequestError
-
+    async def _complete(self, client: Any, prompt: str | Prompt, max_tokens: int, seed: int | None) -> Completion:
         opening = opening_of(prompt)
-        if opening:
-            begun = {"add_generation_prompt": False, "continue_final_message": True}
-            decoding = decoding | {"extra_body": {**begun, "chat_template_kwargs": NO_THOUGHTS}}
-        option = self._length_option
-        try:
-            answer = await client.chat.completions.create(
-                model=self.model,
-                messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
-                temperature=self.temperature,
-                **{option: max_tokens},
-                **decoding,
-            )
-        except BadRequestError as error:
-            if option == "max_completion_tokens" or "max_completion_tokens" not in error.message:
-                raise
-            self._length_option = "max_completion_tokens"
-            return await self._complete(client, prompt, max_tokens, decoding)
-        text = answer.choices[0].message.content
-        if text is not None:  # a filter or hidden thoughts may have left none
-            text = opening + text
+        begun = {"add_generation_prompt": False, "continue_final_message": True, "chat_template_kwargs": NO_THOUGHTS}
+        answer = await client.chat.completions.create(
+            model=self.model,
+            messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
+            temperature=self.temperature,
+            max_tokens=max_tokens,
+            extra_body=begun if opening else None,
+            **({} if seed is None else {"seed": seed}),
+        )
+        text = answer.choices[0].message.content  # `None` after a filter or hidden thoughts
         usage = answer.usage.model_dump() if answer.usage else {}
-        return Completion(text or "", usage.get("completion_tokens") or 0, usage.get("prompt_tokens") or 0)
+        tokens, prompt_tokens = (usage.get(name) or 0 for name in ("completion_tokens", "prompt_tokens"))
+        return Completion("" if text is None else opening + text, tokens, prompt_tokens)
 
     def check_is_not(self, policy_server: str) -> None:
-        """
-        Raises [`LanguageModelError`] if this endpoint is the server, at this URL, that generates for the policy: training
-        overwrites that server's weights.
-        """
+        """Raises [`LanguageModelError`] if this is the policy's server, whose weights training overwrites."""
         if self._address == server_address(policy_server):
             raise LanguageModelError(
-                f"the instrumenter's endpoint {self.identity} is the vLLM server of the policy, whose weights change in "
-                "training: start a separate server for the instrumenter"
+                f"{self.identity} is the vLLM server of the policy: the instrumenter needs its own"
             )
 
 
 def _reason(error: Exception) -> str:
-    return shorten(terminal_line(str(error)), ERROR_WIDTH)
+    return shorten(terminal_line(str(error)), 200)
 
 
 def server_address(url: str) -> tuple[str, int]:

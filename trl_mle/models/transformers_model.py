@@ -100,13 +100,19 @@ def generate(
     ]
     order = list(range(len(conversations)))
     if seed is None:
-        config = _greedy(model, tokenizer, max_tokens)
         # Batch prompts of similar length, so that little is padded. (Sampling depends on the order, so it keeps it)
         order.sort(key=lambda i: sum(len(message["content"]) for message in conversations[i]))
     else:
-        config = _whole_distribution(model, tokenizer, max_tokens)
         set_seed(seed)
-    config.max_time = max_time_s if max_time_s < math.inf else None
+    config = GenerationConfig(
+        max_new_tokens=max_tokens,
+        max_time=max_time_s if max_time_s < math.inf else None,
+        do_sample=seed is not None,
+        **({} if seed is None else {"top_k": 0}),  # the whole distribution, as in TRL
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=end_tokens(model, tokenizer),
+        pad_token_id=tokenizer.pad_token_id,
+    )
     completions: dict[int, Completion] = {}
     for start in range(0, len(order), batch_size):
         chunk = order[start : start + batch_size]
@@ -160,33 +166,6 @@ def without_defaults(model: Any) -> Iterator[None]:
         yield
     finally:
         vars(settings).update(kept)
-
-
-def _greedy(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
-    return GenerationConfig(
-        max_new_tokens=max_tokens,
-        do_sample=False,
-        repetition_penalty=1.0,  # a chat model's default may suppress text that an answer must repeat
-        eos_token_id=end_tokens(model, tokenizer),
-        pad_token_id=tokenizer.pad_token_id,
-    )
-
-
-def _whole_distribution(model: Any, tokenizer: Any, max_tokens: int) -> GenerationConfig:
-    """Samples as TRL does in training."""
-    return GenerationConfig(
-        max_new_tokens=max_tokens,
-        do_sample=True,
-        temperature=1.0,
-        top_p=1.0,
-        top_k=0,
-        typical_p=1.0,
-        repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=end_tokens(model, tokenizer),
-        pad_token_id=tokenizer.pad_token_id,
-    )
 
 
 def end_tokens(model: Any, tokenizer: Any) -> list[int]:

@@ -103,7 +103,6 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
     endings = "", *IMAGES, *map(str.upper, IMAGES)
     folders = ["", *_folders(comp.public_dir)]
     paths = [f"{folder}{{name}}{ending}" for folder in folders for ending in endings]
-    padded = [path for folder in folders for path in _with_zeros(comp.public_dir, folder)]
 
     def are_at(path: str, values: pd.Series) -> bool:
         files = (comp.public_dir / path.format(name=value) for value in values)
@@ -112,8 +111,7 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
 
     def place(values: pd.Series) -> str | None:
         """How a program writes the path of an image. A folder may hold those of one class, so more than one are looked up."""
-        every = paths + padded if values.dtype.kind in "iu" else paths
-        return next((path for path in every if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
+        return next((path for path in paths if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
 
     for name in test.columns.intersection(train.columns):
         places = [place(table[name]) for table in (train, test)]
@@ -123,15 +121,6 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
                 for part, path in zip(("train", "test"), places, strict=True)
             ]
     return []
-
-
-def _with_zeros(public_dir: Path, folder: str) -> list[str]:
-    """How the images of a folder are named by numbers with leading zeros, such as 0001.png, which pandas reads as 1."""
-    with scandir(public_dir / folder) as entries:
-        images = (Path(entry.name) for entry in entries if entry.name.lower().endswith(IMAGES))
-        image = next(images, Path())
-    is_number = image.stem.isascii() and image.stem.isdecimal()
-    return [f"{folder}{{name:0{len(image.stem)}}}{image.suffix}"] if is_number else []
 
 
 def _folders(folder: Path, depth: int = 2) -> list[str]:

@@ -8,17 +8,16 @@ from typing import Any
 
 
 # Special tokens by their form: `<|im_end|>` and `<｜User｜>`, `<start_of_turn>` and `</s>`, `[/INST]` and `[|user|]`
-_OPENING = re.compile(r"<(?=[|｜]|/?(?P<angle>[\w:@.-]{1,60})>)|\[(?=/?(?P<square>[A-Z_]{1,60})\]|[|@]\w{1,60}[|@]\])")
-_SURROGATE = re.compile("[\ud800-\udfff]")  # no tokenizer takes half a character
-_IN_ANGLES = re.compile(
-    r"\w+[_:]\w+|unused\d+|s|pad|unk|mask|[be]o[sdptw]|s[eo]p|cls|think|tool|image|video|audio|img|system|user|assistant|role"
-    r"|message|filename|reponame|sys",
-    re.IGNORECASE,
+_IN_ANGLES = (
+    r"\w{1,60}[_:]\w{1,60}|unused\d{1,9}|s|pad|unk|mask|[be]o[sdptw]|s[eo]p|cls|think|tool|image|video|audio|img|system|user"
+    r"|assistant|role|message|filename|reponame|sys"
 )
-_IN_SQUARES = re.compile(
+_IN_SQUARES = (
     r"INST|SYS|IMG|IMG_BREAK|IMG_END|THINK|PREFIX|MIDDLE|SUFFIX|SYSTEM_PROMPT|ARGS|CALL_ID|AUDIO|BEGIN_AUDIO|TRANSCRIBE"
     r"|(?:AVAILABLE_)?TOOLS|TOOL_(?:CALLS|RESULTS|CONTENT)|MODEL_SETTINGS"
 )
+_OPENING = re.compile(rf"<(?=[|｜]|/?(?i:{_IN_ANGLES})>)|\[(?=/?(?:{_IN_SQUARES})\]|[|@]\w{{1,60}}[|@]\])")
+_SURROGATE = re.compile("[\ud800-\udfff]")  # no tokenizer takes half a character
 
 
 def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
@@ -36,18 +35,12 @@ def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
 
 def plain_messages(prompt: list[dict[str, Any]], special_tokens: Iterable[str]) -> list[dict[str, Any]]:
     """Removes special tokens from the texts of a conversation, before a chat template adds its own."""
-    return [message | {"content": _plain_content(message["content"], special_tokens)} for message in prompt]
-
-
-def _plain_content(content: Any, special_tokens: Iterable[str]) -> Any:
-    if isinstance(content, str):
-        return plain_text(content, special_tokens)
-    if isinstance(content, list):
-        return [
-            part | {"text": plain_text(part["text"], special_tokens)} if part.get("type") == "text" else part
-            for part in content
-        ]
-    return content  # `None`, beside tool calls
+    return [
+        message | {"content": plain_text(message["content"], special_tokens)}
+        if isinstance(message["content"], str)  # `None` beside tool calls
+        else message
+        for message in prompt
+    ]
 
 
 def special_tokens_of(tokenizer: object) -> tuple[str, ...]:
@@ -62,21 +55,12 @@ def fence_for(*texts: str) -> str:
     return "`" * max(3, 1 + max(runs, default=0))
 
 
-def _broken_up(text: str, known: re.Pattern[str] | None) -> str:
-    text = _OPENING.sub(_with_space, text)
-    return known.sub(lambda first: f"{first[0]} ", text) if known is not None else text
-
-
-def _with_space(opening: re.Match[str]) -> str:
-    angle, square = opening["angle"], opening["square"]
-    is_name = (angle is not None and not _IN_ANGLES.fullmatch(angle)) or (
-        square is not None and not _IN_SQUARES.fullmatch(square)
-    )
-    return opening[0] if is_name else f"{opening[0]} "
+def _broken_up(text: str, known: re.Pattern[str]) -> str:
+    return known.sub(r"\g<0> ", _OPENING.sub(r"\g<0> ", text))
 
 
 @lru_cache(maxsize=8)
-def _pattern(special_tokens: tuple[str, ...]) -> re.Pattern[str] | None:
+def _pattern(special_tokens: tuple[str, ...]) -> re.Pattern[str]:
     """The first characters of these tokens."""
     parts = [f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in special_tokens if len(token) > 1]
-    return re.compile("|".join(parts)) if parts else None
+    return re.compile("|".join(parts) or r"(?!)")

@@ -101,8 +101,7 @@ class Calls:
             case "later":
                 return NOTHING
             case "open":
-                mode = call.keywords.get("mode", [*call.values, NOTHING, NOTHING][1])
-                writes = any(set(text) & set("wax") for text in mode.texts)
+                writes = any(set(text) & set("wax") for value in call.everything[1:2] for text in value.texts)
                 return Value(tags=frozenset({"writer" if writes else "reader"}), texts=first.texts)
             case "path":
                 return concatenated(call.values, "/")
@@ -110,8 +109,6 @@ class Calls:
                 return self.read(first, node)
             case "list" | "same":
                 return first
-            case "split":
-                return Value(tags=frozenset({TRAIN_DATA}))
             case "adapter":
                 return self.extend(first, node)
             case "solver" if any(TRAIN_DATA in value.tags for value in call.everything):
@@ -148,14 +145,7 @@ class Calls:
             self.reach(MODEL_TRAINED, node, batch=True)
             return NOTHING
         if name in names.TABLE_WRITES:
-            is_path = name.startswith("write_") and receiver.texts
-            return self.write(receiver if is_path else call.keywords.get("path_or_buf", call.first), node)
-        if name in ("read", "readlines", "read_text") and receiver.texts:
-            return self.read(receiver, node)
-        if name == "open" and receiver.texts:
-            return self.library("open", Call(node, [receiver, *call.values], call.keywords))
-        if name == "format" and receiver.texts:
-            return receiver
+            return self.write(call.keywords.get("path_or_buf", call.first), node)
         if name == "close" and "writer" in tags:
             return self.write(receiver, node)
         if name in ("items", "values", "keys") and receiver.items is not None:

@@ -43,6 +43,12 @@ _PATTERNS = {
     "move": r"shutil\.(copy|copy2|copyfile|move)|os\.(rename|replace)",
 }
 FUNCTIONS = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
+
+
+def is_known(name: str) -> bool:
+    return any(pattern.fullmatch(name) for pattern in FUNCTIONS.values())
+
+
 NETWORKS = re.compile(
     r"torch\.nn\.Module|(tensorflow\.)?keras\.(models\.)?Model|transformers\.\w*PreTrainedModel"
     r"|(lightning|pytorch_lightning|lightning\.pytorch)\.LightningModule"
@@ -53,7 +59,7 @@ EXITS = {"exit", "quit", "sys.exit", "os._exit", "os.abort"}
 FITS = {"fit", "fit_predict"}
 BATCH_FITS = {"partial_fit", "train_on_batch"}
 PREDICTS = {"predict", "predict_proba", "predict_log_proba", "decision_function", "predict_on_batch"}
-TABLE_WRITES = {"to_csv", "write_csv", "write_text", "write_bytes"}
+TABLE_WRITES = {"to_csv", "write_csv"}
 KEEPS_MODEL = {"to", "cuda", "cpu", "eval", "train", "half", "float", "set_params"}
 ADDS = {"append", "extend", "add", "insert", "update", "setdefault"}
 ROW_WRITES = {"write", "writelines", "writerow", "writerows"}

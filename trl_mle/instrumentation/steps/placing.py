@@ -71,10 +71,8 @@ def _predictions_by_rule(flow: Flow) -> list[ast.stmt]:
     changed = functools.cache(_changed)
 
     def predicts(statement: ast.stmt) -> bool:
-        inner = {node for node in ast.walk(statement) if node is not statement}
-        if loads & inner or (statement in loads and not isinstance(statement, ast.For)):  # a loop may read row by row
-            return False
-        return statement in flow.on_test or any(map(_stores, (statement, *inner)))
+        is_load = statement in loads and not isinstance(statement, ast.For)  # a loop may read row by row
+        return not is_load and (statement in flow.on_test or any(map(_stores, ast.walk(statement))))
 
     predictions = []
     for place in [
@@ -103,9 +101,8 @@ def _stores(node: ast.AST) -> bool:
 def _changed(statement: ast.stmt) -> set[str]:
     """Names of variables that a statement binds or changes in place, except for selections of rows or columns."""
     is_selection = isinstance(statement, ast.Assign) and _selects(statement.value)
-    is_definition = isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     changed: list[ast.expr] = []
-    for node in ast.walk(statement) if not is_definition else ():
+    for node in ast.walk(statement):
         match node:
             case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
                 changed.append(node)

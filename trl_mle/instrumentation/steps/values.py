@@ -12,7 +12,6 @@ from trl_mle.instrumentation.milestones import TEST_DATA, TRAIN_DATA
 DATA = frozenset({TRAIN_DATA, TEST_DATA})
 MAX_TEXTS = 8  # possible paths of one value
 MAX_TEXT_LENGTH = 1000  # characters of each: a program can double a string in a loop
-MAX_DEPTH = 2  # of lists in lists whose elements are followed: a program can double them line by line
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +47,17 @@ class Scope:
         return Value(name=name)
 
 
-def join(values: Iterable[Value], depth: int = MAX_DEPTH) -> Value:
+def join(values: Iterable[Value]) -> Value:
     """A value that is one of these."""
     distinct = [value for value in dict.fromkeys(values) if value is not NOTHING]  # `[x, x]` holds it twice
     if len(distinct) < 2:
         return distinct[0] if distinct else NOTHING
-    items = [value.items for value in distinct if value.items is not None]
-    same_keys = depth and len(items) == len(distinct) and all(item.keys() == items[0].keys() for item in items)
     definite = next((value for value in distinct if value.name or value.code or value.members), NOTHING)
     return replace(
         definite,
         tags=frozenset().union(*(value.tags for value in distinct)),
         texts=frozenset(sorted({text for value in distinct for text in value.texts})[:MAX_TEXTS]),
-        items={key: join((item[key] for item in items), depth - 1) for key in items[0]} if same_keys else None,
+        items=None,
     )
 
 
