@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import lzma
-import zipfile
 
 import pandas as pd
 import pytest
@@ -60,17 +59,6 @@ def test_compressed_tables(tmp_path, pack, request):
     path.write_bytes(b"abc" + pack(TEXT.encode()))
     with pytest.raises(CompetitionError, match=r"cannot be read: "):
         read_table(path)
-
-
-def test_a_zip_archive(tmp_path):
-    with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
-        archive.writestr("folder/t.csv", TEXT)
-        archive.writestr("__MACOSX/._t.csv", b"a Mac's")
-    assert len(read_table(tmp_path / "t.zip")) == 2
-    with zipfile.ZipFile(tmp_path / "t.zip", "a") as archive:
-        archive.writestr("other.csv", TEXT)
-    with pytest.raises(CompetitionError, match="holds 2 files"):
-        read_table(tmp_path / "t.zip")
 
 
 LINES = ["id,size,note,price", *(f"{i},{i / 2},word {i},{2 * i}" for i in range(240))]

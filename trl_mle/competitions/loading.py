@@ -177,10 +177,9 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
     try:
-        layout = Layout(**facts)
-    except TypeError as error:  # an unknown or a missing key, or a value that does not fit
-        raise CompetitionError(f"{config}: {str(error).removeprefix('Layout.__init__() ')}") from error
-    return competition_from_folder(name, layout, prepared)
+        return competition_from_folder(name, Layout(**facts), prepared)
+    except (TypeError, AttributeError) as error:  # an unknown or a missing key, or a value that does not fit
+        raise CompetitionError(f"{config}: {error}") from error
 
 
 def _read_config(config: Path) -> dict[Any, Any]:

@@ -41,9 +41,11 @@ def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None])
 @contextmanager
 def new_folder(folder: Path, refusal: Exception) -> Iterator[Path]:
     """
-    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal` if another
-    process has made the folder meanwhile.
+    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal` if the
+    folder exists, or another process makes it meanwhile.
     """
+    if folder.exists():
+        raise refusal
     parent = folder.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,6 @@ import json
 import logging
 import lzma
 import re
-import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,7 +29,6 @@ PLACES = ("header", "names", "skiprows", "comment", "index_col", "usecols")
 VALUES = ("decimal", "thousands", "na_values")
 OPTIONS = (*DIALECT, *PLACES, "skipfooter", *VALUES, "encoding", "date_format")
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Beside others, charset-normalizer takes short texts in these for those of old Macs and terminals, or for Chinese
 _ENCODINGS = ["utf_16", "cp1252", "cp1250", "cp1251", "cp1253", "cp1254"]
@@ -68,10 +66,9 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
     options = {"skipinitialspace": True, **(options or {})}
     text = _text(path, options.pop("encoding", None))
     options.pop("date_format", None)
-    options.setdefault("sep", max(SEPARATORS, key=lambda sign: _fitness(text, sign)))
-    notes = []
+    options.setdefault("sep", max(",;\t|", key=lambda sign: _fitness(text, sign)))
     if options["sep"] != ",":
-        notes.append(f"separated by {SEPARATORS.get(options['sep'], options['sep'])}")
+        logger.warning("%s: separated by %r", path, options["sep"])
     _check_rows(path, text, options)
     structure = {name: value for name, value in options.items() if name not in VALUES}
     cells = _parsed(path, text, **structure, dtype=str, na_filter=False)
@@ -81,11 +78,9 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
             cells[name] = cells[name].mask(values[name].isna(), "")
             if is_numeric_dtype(values[name]) and not is_numeric_dtype(as_read(cells[[name]])[name]):
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
-    cells = _with_plain_names(path, cells.apply(lambda column: column.str.strip()), notes)
+    cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))
     if "skipfooter" not in options:
         _check_last_row(path, cells)
-    if notes:
-        logger.warning("%s: %s", path, "; ".join(notes))
     return cells
 
 
@@ -123,7 +118,13 @@ def shortened(text: str) -> str:
 
 
 def _text(path: Path, encoding: str | None) -> str:
-    content = _content(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no table {path}")
+    try:
+        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
+            content = file.read()
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise CompetitionError(f"{path} cannot be read: {error}") from error
     refusal = f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv "
     refusal += "encoding=utf-16"
     try:
@@ -141,24 +142,6 @@ def _text(path: Path, encoding: str | None) -> str:
     return text
 
 
-def _content(path: Path) -> bytes:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no table {path}")
-    kind = path.suffix.lower()
-    try:
-        if kind == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                names = [name for name in archive.namelist() if not re.search(r"/$|^__MACOSX/", name)]
-                if len(names) != 1:
-                    raise CompetitionError(f"{path} holds {len(names)} files: take the table out of it")
-                return archive.read(names[0])
-        with OPENERS.get(kind, open)(path, "rb") as file:
-            return file.read()
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
-        # `RuntimeError`: the archive is encrypted, or compressed in a way that Python lacks
-        raise CompetitionError(f"{path} cannot be read: {error}") from error
-
-
 def _fitness(text: str, separator: str) -> tuple[bool, int]:
     """Whether the first rows have the same number of cells, and the least number: texts may hold other separators."""
     rows = csv.reader(text[:100_000].splitlines()[:20], delimiter=separator, skipinitialspace=True)
@@ -169,8 +152,7 @@ def _fitness(text: str, separator: str) -> tuple[bool, int]:
 def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
     """Refuses quotes that do not enclose a cell, and rows of another length than the header."""
     dialect = {name: options[name] for name in DIALECT if name in options}
-    separator = dialect.pop("sep")
-    if len(separator) != 1:  # a regular expression
+    if len(separator := dialect.pop("sep")) != 1:  # a regular expression
         return
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, **dialect)
@@ -215,21 +197,20 @@ def _parsed(path: Path, text: str, **options: Any) -> pd.DataFrame:
     return table.set_axis(range(2, len(table) + 2)).set_axis(map(clean_name, map(str, table.columns)), axis=1)
 
 
-def _with_plain_names(path: Path, cells: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _without_repetitions(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
     """The table without columns that only count the rows, and rows that repeat the header."""
     if not cells.columns.is_unique:
         raise CompetitionError(f"{path} has two columns {cells.columns[cells.columns.duplicated()][0]!r}: rename one")
     # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
     unnamed = [
-        str(name)
-        for name in cells
-        if re.fullmatch(r"Unnamed: \d+", str(name)) and cells[name].str.fullmatch(r"\d*").all()
+        name
+        for name in cells.columns[cells.columns.str.fullmatch(r"Unnamed: \d+")]
+        if cells[name].str.fullmatch(r"\d*").all()
     ]
     if counting := [name for name in unnamed if cells[name].any()]:
-        notes.append(f"left out {listed(counting)}, which numbers rows")
-    is_header = (cells == cells.columns).all(axis=1)
-    if is_header.any():
-        notes.append(f"left out {is_header.sum()} rows that repeat the header")
+        logger.warning("%s: left out %s, which numbers rows", path, listed(counting))
+    if (is_header := (cells == cells.columns).all(axis=1)).any():
+        logger.warning("%s: left out %d rows that repeat the header", path, is_header.sum())
     return cells[~is_header].drop(columns=unnamed)
 
 
