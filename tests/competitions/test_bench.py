@@ -93,12 +93,9 @@ def test_invalid_submissions(data, ranks, change, message):
     assert "\n" not in score.error
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'"', b"id,kinds\n" + b"x," * 9 + b"\n", b"x," * 3000])
-def test_what_is_no_table(ranks, content):
-    assert not ranks.grade(content).valid
-
-
-def test_a_missing_submission(ranks, tmp_path):
+def test_what_is_no_table(ranks, tmp_path):
+    for content in b"", b"\xff\xfe\x00", b"x," * 3000:
+        assert not ranks.grade(content).valid
     assert ranks.grade(tmp_path / "none.csv").error == "the submission cannot be read: No such file or directory"
 
 
@@ -204,21 +201,11 @@ def test_a_hidden_sample(data):
     assert "sample_submission.csv" not in prompt
 
 
-def test_what_cannot_work_is_one_line(data, ranks, tmp_path):
-    folder, _ = data
-    for action, message in (
-        (
-            lambda: load_competition(RANKS, folder, holdout=0.5),
-            "is graded by MLE-bench's own code, on all rows: set holdout: 0",
-        ),
-        (
-            lambda: load_competition(RANKS, tmp_path),
-            f"not prepared in .*; prepare it with: mlebench prepare -c {RANKS}",
-        ),
-    ):
-        with pytest.raises(CompetitionError, match=message) as caught:
-            action()
-        assert "\n" not in str(caught.value)
+def test_what_cannot_work(data, tmp_path):
+    with pytest.raises(CompetitionError, match="is graded by MLE-bench's own code, on all rows: set holdout: 0"):
+        load_competition(RANKS, data[0], holdout=0.5)
+    with pytest.raises(CompetitionError, match=f"not prepared in .*; prepare it with: mlebench prepare -c {RANKS}"):
+        load_competition(RANKS, tmp_path)
 
 
 def test_a_submission_stays_as_it_is(data, ranks):
