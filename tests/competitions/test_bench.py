@@ -14,7 +14,6 @@ from support.fake_executor import FakeExecutor
 from trl_mle.competitions import CompetitionError, TaskSet, load_competition
 from trl_mle.competitions import bench as module
 from trl_mle.competitions.content import content_digest
-from trl_mle.competitions.loading import is_own, prepared_bench
 from trl_mle.competitions.medals import medal_thresholds
 from trl_mle.environments.harbor import export_harbor
 from trl_mle.evaluation.submission_search import like_sample
@@ -49,8 +48,6 @@ def test_it_is_loaded_by_its_id(data, ranks):
     assert (ranks.id, ranks.metric, ranks.higher_is_better) == (RANKS, "map-at-2", True)
     assert (ranks.id_column, ranks.target_columns) == ("id", ("kinds",))
     assert ranks.public_dir == folder / RANKS / "prepared" / "public"
-    assert not is_own(ranks)
-    assert prepared_bench(folder) == ["hidden-sample", RANKS]
     thresholds = medal_thresholds(ranks)
     assert (thresholds.gold, thresholds.bronze, thresholds.median) == (0.9, 0.9, 0.75)
     prompt = scratch_prompt(ranks)[0]["content"]

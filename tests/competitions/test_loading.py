@@ -85,18 +85,9 @@ def test_a_folder_of_ones_own(own_folder, monkeypatch):
 
 def test_mistyped_folders_name_those_beside_them(own_folder, monkeypatch):
     monkeypatch.chdir(own_folder.parent.parent)
-    (own_folder.parent / "priced").mkdir()  # no competition
-    for typed, message in (
-        (
-            "My competitions/price",
-            "there is no folder 'My competitions/price'; did you mean 'My competitions/prices'?",
-        ),
-        ("./price", "there is no folder './price'; trl-mle new makes one from a table"),
-        (f"{own_folder}s", f"did you mean '{own_folder}'?"),
-    ):
-        with pytest.raises(CompetitionError) as error:
+    for typed, near in ("My competitions/price", "My competitions/prices"), (f"{own_folder}s", own_folder):
+        with pytest.raises(CompetitionError, match=f"; did you mean '{near}'"):
             load_competition(typed)
-        assert str(error.value).endswith(message)
     monkeypatch.chdir(own_folder.parent)
     for typed in ("pricse", "./pricse/"):
         with pytest.raises(CompetitionError, match=r"; did you mean './prices'\?$"):

@@ -99,8 +99,6 @@ def test_some_can_be_left_out(tmp_path):
     message = r"to go on without it, add without:task:train/9 to the competitions$"
     with pytest.raises(CompetitionError, match=message), tasks.blaming("task:train/9"):
         raise ValueError("broken")
-    with pytest.raises(CompetitionError, match=r"^without:… leaves out all competitions: name others$"):
-        TaskSet(["wine", "without:wine"])
 
 
 def test_two_that_would_share_their_files_are_refused(tmp_path):

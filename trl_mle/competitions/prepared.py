@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -112,12 +111,8 @@ def csv_text(table: pd.DataFrame) -> str:
     """A table as CSV text with a header and without an index. Line ends in cells become line feeds."""
     text = table.to_csv(index=False, lineterminator="\n")
     if "\r" in text:  # where Python does not quote it, it would end the row
-        text = table.map(_with_line_feeds).to_csv(index=False, lineterminator="\n")
+        text = table.replace("\r\n?", "\n", regex=True).to_csv(index=False, lineterminator="\n")
     return text
-
-
-def _with_line_feeds(cell: Any) -> Any:
-    return cell.replace("\r\n", "\n").replace("\r", "\n") if isinstance(cell, str) else cell
 
 
 def description(title: str, overview: str, evaluation: str, submission: str, sample: pd.DataFrame, data: str) -> str:

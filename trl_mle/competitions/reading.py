@@ -1,15 +1,11 @@
 """Reads a table with `pandas.read_csv`, and refuses what would be misread without a word."""
 
-import bz2
 import csv
-import gzip
 import io
 import json
 import logging
-import lzma
 import re
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +25,6 @@ PLACES = ("header", "names", "skiprows", "comment", "index_col", "usecols")
 VALUES = ("decimal", "thousands", "na_values")
 OPTIONS = (*DIALECT, *PLACES, "skipfooter", *VALUES, "encoding", "date_format")
 
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Beside others, charset-normalizer takes short texts in these for those of old Macs and terminals, or for Chinese
 _ENCODINGS = ["utf_16", "cp1252", "cp1250", "cp1251", "cp1253", "cp1254"]
 _TOTAL = r"(?i)\W*(?:(?:grand|sub)[ -]?)?(?:totals?|sums?|summe|gesamt|average|mean)\W*"
@@ -51,17 +46,15 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
 
 def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """
-    Reads a table, all cells as texts without surrounding spaces; numbers that only the options make numbers are rewritten.
-    Whatever is not plain CSV in UTF-8 is logged. The index counts the rows as a spreadsheet does: the header is row 1.
+    Reads a table with a header, all cells as texts without surrounding spaces; numbers that only the options make numbers are
+    rewritten. The index counts the rows as a spreadsheet does: the header is row 1. Raises [`CompetitionError`] or
+    `FileNotFoundError` if the file is no such table, or does not exist.
 
     Args:
         path (`Path`):
-            Text with a header, also compressed.
+            The file.
         options (`Mapping[str, Any]`, *optional*):
-            Some of [`OPTIONS`], as `pandas.read_csv` takes them. By default, the separator and the encoding are guessed.
-
-    Raises:
-        [`CompetitionError`], `FileNotFoundError`: The file is no table with a header, or does not exist.
+            Some of [`OPTIONS`], as `pandas.read_csv` takes them. By default, the separator is guessed.
     """
     options = {"skipinitialspace": True, **(options or {})}
     text = _text(path, options.pop("encoding", None))
@@ -120,25 +113,17 @@ def shortened(text: str) -> str:
 def _text(path: Path, encoding: str | None) -> str:
     if not path.is_file():
         raise FileNotFoundError(f"there is no table {path}")
-    try:
-        with OPENERS.get(path.suffix.lower(), open)(path, "rb") as file:
-            content = file.read()
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise CompetitionError(f"{path} cannot be read: {error}") from error
-    refusal = f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv "
-    refusal += "encoding=utf-16"
+    content = path.read_bytes()
     try:
         text = content.decode(encoding or "utf-8-sig")
-    except (UnicodeDecodeError, LookupError) as error:
-        guesses = [] if encoding else list(from_bytes(content, cp_isolation=_ENCODINGS))
-        if not guesses:
-            raise CompetitionError(refusal) from error
-        # Of equally good ones, the most frequent
-        guess = min(guesses, key=lambda match: (match.chaos, -match.coherence, match.encoding != "cp1252"))
-        logger.warning("%s: read as %s; name another with --read_csv encoding=latin-1", path, guess.encoding)
-        text = str(guess)
+    except (UnicodeDecodeError, LookupError):
+        text = "\0"
     if "\0" in text:
-        raise CompetitionError(refusal)
+        guess = from_bytes(content, cp_isolation=_ENCODINGS).best()
+        raise CompetitionError(
+            f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv encoding="
+            f"{'utf-16' if guess is None else guess.encoding}"
+        )
     return text
 
 
@@ -175,9 +160,9 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
     for line, length in lengths[: len(lengths) - options.get("skipfooter", 0)]:
         if length != width and not options.keys() & set(PLACES):
             raise CompetitionError(
-                f"line {line} of {path} has {length} cells, and the header {width}: quote texts that hold a separator, and leave "
-                "out other lines with --read_csv skiprows=1 (at the top) or skipfooter=1 (at the bottom), or a cell too many with "
-                "index_col=0 (R's row names) or index_col=false (at the end)"
+                f"line {line} of {path} has {length} cells, and the header {width}: quote texts that hold a separator; leave out "
+                "lines with --read_csv skiprows=1 or skipfooter=1, a cell too many with index_col=0 (R's row names) or "
+                "index_col=false"
             )
 
 

@@ -8,7 +8,6 @@ from rich.text import Text
 
 from trl_mle.competitions import CompetitionError, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
-from trl_mle.competitions.loading import prepared_bench
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import MIRRORS, PREFIX
 from trl_mle.scripts.printing import print_json
@@ -44,8 +43,6 @@ def list_all(data_dir: str | None, as_json: bool) -> int:
     console = PlainConsole()
     console.print(table)
     console.print("Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …")
-    if others := prepared_bench(data_dir):
-        console.print(f"Prepared, and graded by MLE-bench's own code: {', '.join(others)}", soft_wrap=True)
     return 0
 
 
