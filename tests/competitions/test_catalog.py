@@ -8,7 +8,7 @@ import pytest
 from support.prepared_folders import ROWS, SPECIES, right_answers, write_prepared_folder
 
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, competition_from_folder
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 
 
 INSULTS = "detecting-insults-in-social-commentary"
@@ -254,18 +254,10 @@ def test_however_the_file_is_written(name, comps):
     assert comps[name].grade(answers.to_csv().encode()).valid == (name not in (PLANTS, LEAVES, SPOOKY))
 
 
-@pytest.mark.parametrize(
-    ("values", "score"),
-    [
-        ([*range(ROWS)], 1 / 3),  # the text "0" is a third of "so happy 0"
-        ([None, *range(1, ROWS)], 11 / 36),  # beside an empty value, too
-        ([True, *[None] * (ROWS - 1)], 0),
-        ([10**30, *[None] * (ROWS - 1)], 0),  # more than 64 bits
-    ],
-)
-def test_numbers_for_texts_are_texts(values, score, comps):
-    submission = _csv(right_answers(TWEETS).assign(selected_text=pd.Series(values, dtype=object)))
-    assert comps[TWEETS].grade(submission) == Score(round(score, 5), valid=True)
+def test_numbers_for_texts_are_texts(comps):
+    """Beside an empty value, too: the text "1" is a third of "so happy 1"."""
+    submission = _csv(right_answers(TWEETS).assign(selected_text=pd.Series([None, *range(1, ROWS)], dtype=object)))
+    assert comps[TWEETS].grade(submission) == Score(round(11 / 36, 5), valid=True)
 
 
 def test_ids_are_compared_as_numbers_where_they_are_numbers(comps):
@@ -284,12 +276,10 @@ def test_plants_may_leave_the_unit_interval(comps):
     ("name", "change", "reason"),
     [
         (PLANTS, lambda t: t.assign(multiple_diseases=0), "unless the answers are both 0 and 1"),
-        (PIZZA, lambda t: t.assign(requester_received_pizza=1), "unless the answers are both 0 and 1"),
         (PATENTS, lambda t: t.assign(score=0.5), "unless the answers are not all the same"),
         (DECEMBER, lambda t: t.assign(Cover_Type="spruce").drop(columns="Id"), "lacks the columns 'Id'"),
         (TWEETS, lambda t: t.assign(selected_text=1.5), "cannot be graded"),
         (SPOOKY, lambda t: t.head(0), "cannot be graded"),
-        (LMSYS, lambda t: _set(t, "winner_tie", None), "empty, NaN or infinite"),
     ],
 )
 def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, change, reason, tmp_path):
@@ -314,13 +304,3 @@ def test_a_missing_file_is_named(name, tmp_path):
         path.with_suffix(".away").rename(path)
     with pytest.raises(CompetitionError, match=r"lacks the file .*description.md"):
         comp.description
-
-
-def test_the_layout_of_another_competition_may_be_borrowed(data_dir):
-    comp = competition_from_folder(
-        "mirror:leaf-classification?rows=50&seed=3", MLEBENCH_COMPETITIONS[LEAVES], data_dir / LEAVES / "prepared"
-    )
-    assert comp.id == "mirror:leaf-classification?rows=50&seed=3"
-    assert comp.slug == "mirror-leaf-classification-rows-50-seed-3"
-    assert comp.target_columns == SPECIES
-    assert comp.grade(comp.answers).value == 0

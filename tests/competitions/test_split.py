@@ -182,6 +182,7 @@ def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
     def spread(y_true, y_pred):
         if y_pred["y"].nunique() == 1:
             raise RuntimeError("no spread")
+        y_pred["y"] *= 1  # it may change its tables
         return y_pred["y"].std()
 
     truth = pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
@@ -190,7 +191,6 @@ def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
         comp = folder(tmp_path, truth, "spread", custom_metric=metric, holdout=0.5)
         score = comp.grade(csv(truth.assign(y=truth["y"].where(comp._held_out, 0.5))))
         assert (score.valid, score.value) == (undefined is not None, undefined)
-        assert undefined is not None or score.error == "spread fails with RuntimeError: no spread"
         score = comp.grade(csv(truth.assign(y=truth["y"].where(~comp._held_out, 0.5))))
         assert score.held_out == (score.full if undefined is None else undefined)
         assert score.value not in (score.full, None)

@@ -84,12 +84,9 @@ class Competition:
             Columns that a submission predicts.
         id_column (`str`, *optional*, defaults to `"id"`):
             Column that matches a submission's rows with the answers', in any order; rows with the same id in order.
-        exact_columns (`bool`, *optional*, defaults to `False`):
-            Whether a submission must not have other columns.
-        id_first (`bool`, *optional*, defaults to `False`):
-            Whether the id must be a submission's first column.
-        in_file_order (`bool`, *optional*, defaults to `False`):
-            Whether rows are compared in the order of the files. Ids are then ignored.
+        exact_columns, id_first, in_file_order (`bool`, *optional*, defaults to `False`):
+            Whether a submission must not have other columns; whether the id must be its first one; whether rows are compared
+            in the order of the files, whatever the ids.
         row_sum_decimals (`int`, *optional*):
             Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
         group_column (`str`, *optional*):

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import yaml
-from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
@@ -112,14 +111,14 @@ def new_competition(
         report_telling_columns(as_read(pd.concat([*shown, examples.features], axis=1)), as_read(known))
         files = _files(examples, is_test)
         if test is not None:
-            files |= _final_files(examples, _test_rows(read_table(test, options), test, examples))
+            files |= _final_files(read_table(test, options), test, examples)
         for name, part in files.items():
             write_file(staged / name, csv_text(part))
         text = _description(folder.name, files["public/sample_submission.csv"], examples, order, metric)
         for name in ("public", FINAL) if test is not None else ("public",):
             write_file(staged / name / "description.md", text)
         layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
-        layout |= _layout(examples.answers, is_test, split)
+        layout |= _columns(examples.answers, is_test, split)
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
         competition = write_config(staged, layout, targets)
@@ -216,15 +215,22 @@ def _files(examples: _Examples, is_test: np.ndarray) -> dict[str, pd.DataFrame]:
     }
 
 
-def _final_files(examples: _Examples, unknown: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The files of [`final_competition`], with all labels, for these rows without."""
-    ids = unknown[examples.ids.name]
-    placeholders = placeholder_answers(examples.answers, examples.scoring.takes, len(unknown))
+def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[str, pd.DataFrame]:
+    """The files of [`final_competition`], with all labels, for these rows without. Generated ids count from 0."""
+    id_column, features, answers = str(examples.ids.name), list(examples.features), examples.answers
+    if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
+        raise CompetitionError(
+            f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
+        )
+    unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
+    ids = unknown[id_column]
+    _check_ids(ids)
+    placeholders = placeholder_answers(answers, examples.scoring.takes, len(rows))
     return {
         f"{FINAL}/train.csv": examples.labelled,
-        f"{FINAL}/test.csv": unknown,
-        f"{FINAL}/sample_submission.csv": _sample(ids, examples.answers, examples.scoring),
-        f"private/{FINAL}.csv": pd.DataFrame({str(ids.name): ids, **placeholders}),
+        f"{FINAL}/test.csv": unknown[[id_column, *features]],
+        f"{FINAL}/sample_submission.csv": _sample(ids, answers, examples.scoring),
+        f"private/{FINAL}.csv": pd.DataFrame({id_column: ids, **placeholders}),
     }
 
 
@@ -297,30 +303,17 @@ def _sample(ids: pd.Series, answers: pd.DataFrame, scoring: Metric) -> pd.DataFr
     return pd.DataFrame({str(ids.name): ids, **constant_guesses(answers, scoring, len(ids))})
 
 
-def _test_rows(rows: pd.DataFrame, table: Path, examples: _Examples) -> pd.DataFrame:
-    """The unlabelled rows, with the features of the others; generated ids count from 0."""
-    id_column, features = str(examples.ids.name), list(examples.features)
-    if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
-        raise CompetitionError(
-            f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
-        )
-    if len(rows) < 2:  # correlations and areas under a curve need two
-        raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
-    unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
-    _check_ids(unknown[id_column])
-    return unknown[[id_column, *features]]
-
-
-def _layout(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
+def _columns(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
     """What `competition.yaml` says about columns."""
-    layout: dict[str, Any] = {"target_columns": list(answers.columns)}
+    columns: dict[str, Any] = {"target_columns": list(answers.columns)}
     if split is not None and split.startswith("group:"):
-        layout["group_column"] = clean_name(split.removeprefix("group:"))
-    whole, hidden = as_read(answers), as_read(answers[is_test])
-    texts = [name for name in whole if is_numeric_dtype(hidden[name]) and not is_numeric_dtype(whole[name])]
-    if texts:  # labels such as 1, 2 and x, where no hidden row has an x
-        layout["text_columns"] = texts
-    return layout
+        columns["group_column"] = clean_name(split.removeprefix("group:"))
+    whole, hidden = (set(as_read(part).select_dtypes("number")) for part in (answers, answers[is_test]))
+    if texts := [
+        name for name in answers if name in hidden - whole
+    ]:  # labels 1, 2 and x, where no hidden row has an x
+        columns["text_columns"] = texts
+    return columns
 
 
 def _description(name: str, sample: pd.DataFrame, examples: _Examples, order: str, metric: str) -> str:
@@ -333,21 +326,15 @@ def _description(name: str, sample: pd.DataFrame, examples: _Examples, order: st
         shown = ", ".join(map(str, labels[:20])) + (", …" if len(labels) > 20 else "")
         columns = f"There is a column with the probability of each label, in ascending order, as in classes_: {shown}."
         evaluation = f"{columns} {evaluation}"  # the order first: a prompt may not have room for more
-    shown_columns = features.columns[:40]
-    data = "\n".join(f"- `{column}`: such as `{_example(features[column])}`." for column in shown_columns)
-    if len(features.columns) > len(shown_columns):
-        data += f"\n- {len(features.columns) - len(shown_columns)} more columns."
-    data += f"\n- {what}: to be predicted (train only)."
+    cells = {column: shortened(next(filter(None, features[column]), "")) for column in features.columns[:40]}
+    data = [f"- `{column}`: such as `{cell}`." for column, cell in cells.items()]
+    if (others := len(features.columns) - len(cells)) > 0:
+        data.append(f"- {others} more columns.")
     return description(
         title=name,
         overview=f"Predict {what} of each row of test.csv from its other columns. {order}".strip(),
         evaluation=evaluation,
         submission="A row for each row of test.csv, in this form:",
         sample=sample,
-        data=data,
+        data="\n".join([*data, f"- {what}: to be predicted (train only)."]),
     )
-
-
-def _example(column: pd.Series) -> str:
-    cells = column[column != ""]
-    return "" if cells.empty else shortened(cells.iloc[0])

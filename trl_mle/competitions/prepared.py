@@ -87,16 +87,13 @@ def check_links(folder: Path) -> None:
     Raises [`CompetitionError`] if a link in a folder leads out of it, to labels or to any file of the user's. Sandboxed
     programs cannot follow it, but prompts and exports would. The folder itself may be a link.
     """
-    real, left = os.path.realpath(folder), [os.fspath(folder)]
-    while left:
-        with os.scandir(left.pop()) as entries:  # whose kinds need no look at each of many files
-            for entry in entries:
-                if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(real):
-                    raise CompetitionError(
-                        f"{entry.path} is a link out of {folder}: put a copy in its place, if programs may see it"
-                    )
-                if entry.is_dir(follow_symlinks=False):
-                    left.append(entry.path)
+    real = os.path.realpath(folder)
+    for place, folders, files in os.walk(folder):
+        for path in (os.path.join(place, name) for name in (*folders, *files)):
+            if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(real):
+                raise CompetitionError(
+                    f"{path} is a link out of {folder}: put a copy in its place, if programs may see it"
+                )
 
 
 def _make_folder(path: Path) -> None:

@@ -1,5 +1,7 @@
 """`trl-mle competitions`: lists them with their metrics and rows."""
 
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -32,12 +34,10 @@ def list_all(data_dir: str | None, as_json: bool) -> int:
     table.add_column("competition", overflow="fold")
     table.add_column("metric")
     table.add_column("test rows", justify="right", max_width=6)
-    for status, title in TITLES.items():
-        of_status = [row for row in rows if row["status"] == status]
-        if of_status:
-            table.add_row()
-            table.add_row(Text(title, style="bold"))
-        for row in of_status:
+    for status, members in groupby(sorted(rows, key=lambda row: [*TITLES].index(row["status"])), itemgetter("status")):
+        table.add_row()
+        table.add_row(Text(TITLES[status], style="bold"))
+        for row in members:
             metric = metric_name(row["metric"], row["higher_is_better"])
             table.add_row(row["id"].removeprefix(PREFIX), metric, str(row["test_rows"] or "-"))
     console = PlainConsole()
