@@ -57,10 +57,11 @@ def test_it_is_loaded_by_its_id(data, ranks):
     assert content_digest(ranks) == content_digest(pickle.loads(pickle.dumps(ranks)))
 
 
-def test_it_is_not_exported(ranks, tmp_path):
+def test_it_is_neither_exported_nor_changed(data, ranks, tmp_path):
     with pytest.raises(CompetitionError, match=f"^'{RANKS}' is graded by MLE-bench's own code, which is not exported"):
         export_harbor(TaskSet([ranks]), tmp_path / "tasks")
     assert not list(tmp_path.iterdir())
+    assert like_sample(as_csv(data[1]), ranks) == as_csv(data[1])
 
 
 def test_its_own_code_grades(data, ranks):
@@ -203,11 +204,6 @@ def test_what_cannot_work(data, tmp_path):
         load_competition(RANKS, data[0], holdout=0.5)
     with pytest.raises(CompetitionError, match=f"not prepared in .*; prepare it with: mlebench prepare -c {RANKS}"):
         load_competition(RANKS, tmp_path)
-
-
-def test_a_submission_stays_as_it_is(data, ranks):
-    submission = as_csv(data[1])
-    assert like_sample(submission, ranks) == submission
 
 
 def test_a_competition_yaml_comes_first(data, tmp_path):

@@ -47,13 +47,6 @@ def test_paths_and_bytes_in_any_row_order_score_alike(name):
     assert comp.grade(comp.sample_submission) == comp.grade(comp.sample_submission.read_bytes())
 
 
-def test_extra_columns_are_allowed_unless_the_columns_are_exact():
-    wine, digits = load_competition("wine"), load_competition("digits")
-    assert wine.grade(_csv(_answers(wine).assign(note="sure"))).value == 1
-    assert digits.grade(_csv(_answers(digits)[[*digits.target_columns[::-1], "id"]])).value == 0
-    assert not digits.grade(_csv(_answers(digits).assign(note="sure"))).valid
-
-
 MALFORMED = {
     "index written too": ("digits", lambda t: t.reset_index(), "it also has 'index'"),
     "column twice": ("digits", lambda t: pd.concat([t, t["digit_0"]], axis=1), "it also has 'digit_0.1'"),

@@ -5,12 +5,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from support.packages import tables, write_files, write_package
 
-from trl_mle.competitions import CompetitionError, importing, load_competition
+from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.competitions.importing import find_answers, find_packages, import_package
-from trl_mle.competitions.own import write_config
 
 
 def import_as_rmse(package, to):
@@ -141,46 +139,21 @@ def test_links_inside_a_package(tmp_path):
 
 
 def test_answers_under_another_name(tmp_path):
-    _, _, answers = tables("price")
-    other = answers.rename(columns={"price": "true price"})
-    package = write_package(tmp_path / "prices", "mle-dojo", **{"data/private/test_answer.csv": other})
-    comp = import_as_rmse(package, tmp_path / "out")
-    assert comp.target_columns == ("price",)
-    assert comp.grade(answers.to_csv(index=False).encode()).value == 0
+    other = tables("price")[2].rename(columns={"price": "true price"})
+    package = write_package(tmp_path / "prices", "mle-dojo", **{PRIVATE: other})
+    assert import_as_rmse(package, tmp_path / "out").target_columns == ("price",)
 
 
 def test_a_metric_of_ones_own(tmp_path):
-    package = write_package(tmp_path / "prices", "mle-dojo")
-    import_package(package, tmp_path / "out", "sklearn.metrics.max_error", higher_is_better=False)
-    assert yaml.safe_load((tmp_path / "out" / "competition.yaml").read_text()) == {
-        "id": "prices",
-        "metric": "sklearn.metrics.max_error",
-        "id_column": "id",
-        "target_columns": ["price"],
-        "higher_is_better": False,
-        "takes": "numbers",
-    }
-
-
-def test_a_metric_of_ones_own_for_labels(tmp_path):
-    package = write_package(tmp_path / "kinds", "openmle", **{"{public}/sample_submission.csv": None})
-    metric = "sklearn.metrics.balanced_accuracy_score"
-    comp = import_package(package, tmp_path / "out", metric, higher_is_better=True)
-    assert comp.rule == "Predictions are labels as in the training data."
+    for layout, metric, takes in (
+        ("mle-dojo", "max_error", "numbers"),
+        ("openmle", "balanced_accuracy_score", "labels"),
+    ):
+        package = write_package(tmp_path / takes, layout, **{"{public}/sample_submission.csv": None})
+        metric = f"sklearn.metrics.{metric}"
+        comp = import_package(package, tmp_path / "out" / takes, metric, higher_is_better=takes == "labels")
+        assert (comp.metric, comp.scoring.takes, comp.higher_is_better) == (metric, takes, takes == "labels")
     assert set(pd.read_csv(comp.sample_submission)["kind"]) == {tables("kind")[2]["kind"].mode()[0]}
-
-
-def test_two_imports_at_a_time(tmp_path, monkeypatch):
-    package = write_package(tmp_path / "prices", "mle-dojo")
-
-    def write_second(*args):
-        write_files(tmp_path / "out", {"competition.yaml": "the first"})
-        return write_config(*args)
-
-    monkeypatch.setattr(importing, "write_config", write_second)
-    with pytest.raises(CompetitionError, match="out exists: remove it to import the package again"):
-        import_as_rmse(package, tmp_path / "out")
-    assert [path.read_text() for path in (tmp_path / "out").iterdir()] == ["the first"]
 
 
 def test_the_package_in_the_current_folder(tmp_path, monkeypatch):

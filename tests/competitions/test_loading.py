@@ -1,5 +1,6 @@
 import math
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -109,10 +110,8 @@ def test_links_out_of_the_unlabelled_rows_are_refused(own_folder):
 @pytest.mark.parametrize("part", ["", "public", "private"])
 def test_data_may_lie_behind_links(own_folder, tmp_path, part):
     """On another disk, for example, and with links that stay among the public files."""
-    (own_folder / "public" / "images").mkdir()
-    (own_folder / "public" / "images" / "loop").symlink_to("..")
+    (own_folder / "public" / "loop").symlink_to("loop")
     (own_folder / "public" / "same.csv").symlink_to(own_folder / "public" / "train.csv")
-    (own_folder / "public" / "gone.csv").symlink_to("nowhere")
     (own_folder / part).rename(tmp_path / "elsewhere")
     (own_folder / part).symlink_to(tmp_path / "elsewhere")
     comp = load_competition(own_folder)
@@ -121,11 +120,8 @@ def test_data_may_lie_behind_links(own_folder, tmp_path, part):
 
 def test_ids_and_slugs_of_folders(own_folder, monkeypatch):
     monkeypatch.chdir(own_folder)
-    for name in (str(own_folder), own_folder, "../prices", "../../My competitions/prices/"):
-        slug = load_competition(name).slug
-        assert slug.endswith("prices")
-        assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")
-        assert slug[0] not in ".-"
+    for name in (str(own_folder), "../prices", "../../My competitions/prices/"):
+        assert re.fullmatch(r"(?![.-])[\w.-]*prices", load_competition(name).slug, re.ASCII)
     for name in (".", "./"):
         assert TaskSet([name])["prices"].id == load_competition(name).id == "prices"
     with (own_folder / "competition.yaml").open("a") as config:

@@ -4,6 +4,7 @@ import re
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -75,16 +76,8 @@ def test_by_hand(name, truth, predictions, expected):
     assert score(name, _column(*truth), _column(*predictions)) == pytest.approx(expected, abs=1e-4)
 
 
-def _f1(average):
-    return lambda y, p: sklearn.metrics.f1_score(y, p, average=average)
-
-
 def _top(k):
     return lambda y, p: sklearn.metrics.top_k_accuracy_score(y.argmax(axis=1), p, k=k, labels=range(7))
-
-
-def _pinball(alpha):
-    return lambda y, p: sklearn.metrics.mean_pinball_loss(y, p, alpha=alpha)
 
 
 # Of arrays of the only column, or of all columns
@@ -99,10 +92,10 @@ REFERENCES = {
     "accuracy": sklearn.metrics.accuracy_score,
     "balanced_accuracy": sklearn.metrics.balanced_accuracy_score,
     "f1": sklearn.metrics.f1_score,
-    "f1_macro": _f1("macro"),
-    "f1_weighted": _f1("weighted"),
+    "f1_macro": partial(sklearn.metrics.f1_score, average="macro"),
+    "f1_weighted": partial(sklearn.metrics.f1_score, average="weighted"),
     "mcc": sklearn.metrics.matthews_corrcoef,
-    "quadratic_weighted_kappa": lambda y, p: sklearn.metrics.cohen_kappa_score(y, p, weights="quadratic"),
+    "quadratic_weighted_kappa": partial(sklearn.metrics.cohen_kappa_score, weights="quadratic"),
     "rmse": lambda y, p: math.sqrt(((y - p) ** 2).mean()),
     "rmsle": sklearn.metrics.root_mean_squared_log_error,
     "mean_columnwise_rmsle": sklearn.metrics.root_mean_squared_log_error,
@@ -110,9 +103,8 @@ REFERENCES = {
     "median_absolute_error": sklearn.metrics.median_absolute_error,
     "mape": sklearn.metrics.mean_absolute_percentage_error,
     "r2": sklearn.metrics.r2_score,
-    "pinball_0.1": _pinball(0.1),
-    "pinball_0.5": _pinball(0.5),
-    "pinball_0.9": _pinball(0.9),
+    "pinball_0.1": partial(sklearn.metrics.mean_pinball_loss, alpha=0.1),
+    "pinball_0.9": partial(sklearn.metrics.mean_pinball_loss, alpha=0.9),
     "pearson_correlation": lambda y, p: scipy.stats.pearsonr(y, p).statistic,
     "spearman_correlation": lambda y, p: scipy.stats.spearmanr(y, p).statistic,
 }
