@@ -14,7 +14,6 @@ from support.fake_executor import FakeExecutor
 from trl_mle.competitions import CompetitionError, TaskSet, load_competition
 from trl_mle.competitions import bench as module
 from trl_mle.competitions.content import content_digest
-from trl_mle.competitions.loading import is_own, prepared_bench
 from trl_mle.competitions.medals import medal_thresholds
 from trl_mle.environments.harbor import export_harbor
 from trl_mle.evaluation.submission_search import like_sample
@@ -49,8 +48,6 @@ def test_it_is_loaded_by_its_id(data, ranks):
     assert (ranks.id, ranks.metric, ranks.higher_is_better) == (RANKS, "map-at-2", True)
     assert (ranks.id_column, ranks.target_columns) == ("id", ("kinds",))
     assert ranks.public_dir == folder / RANKS / "prepared" / "public"
-    assert not is_own(ranks)
-    assert prepared_bench(folder) == ["hidden-sample", RANKS]
     thresholds = medal_thresholds(ranks)
     assert (thresholds.gold, thresholds.bronze, thresholds.median) == (0.9, 0.9, 0.75)
     prompt = scratch_prompt(ranks)[0]["content"]
@@ -60,10 +57,11 @@ def test_it_is_loaded_by_its_id(data, ranks):
     assert content_digest(ranks) == content_digest(pickle.loads(pickle.dumps(ranks)))
 
 
-def test_it_is_not_exported(ranks, tmp_path):
+def test_it_is_neither_exported_nor_changed(data, ranks, tmp_path):
     with pytest.raises(CompetitionError, match=f"^'{RANKS}' is graded by MLE-bench's own code, which is not exported"):
         export_harbor(TaskSet([ranks]), tmp_path / "tasks")
     assert not list(tmp_path.iterdir())
+    assert like_sample(as_csv(data[1]), ranks) == as_csv(data[1])
 
 
 def test_its_own_code_grades(data, ranks):
@@ -93,12 +91,9 @@ def test_invalid_submissions(data, ranks, change, message):
     assert "\n" not in score.error
 
 
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b'"', b"id,kinds\n" + b"x," * 9 + b"\n", b"x," * 3000])
-def test_what_is_no_table(ranks, content):
-    assert not ranks.grade(content).valid
-
-
-def test_a_missing_submission(ranks, tmp_path):
+def test_what_is_no_table(ranks, tmp_path):
+    for content in b"", b"\xff\xfe\x00", b"x," * 3000:
+        assert not ranks.grade(content).valid
     assert ranks.grade(tmp_path / "none.csv").error == "the submission cannot be read: No such file or directory"
 
 
@@ -204,26 +199,11 @@ def test_a_hidden_sample(data):
     assert "sample_submission.csv" not in prompt
 
 
-def test_what_cannot_work_is_one_line(data, ranks, tmp_path):
-    folder, _ = data
-    for action, message in (
-        (
-            lambda: load_competition(RANKS, folder, holdout=0.5),
-            "is graded by MLE-bench's own code, on all rows: set holdout: 0",
-        ),
-        (
-            lambda: load_competition(RANKS, tmp_path),
-            f"not prepared in .*; prepare it with: mlebench prepare -c {RANKS}",
-        ),
-    ):
-        with pytest.raises(CompetitionError, match=message) as caught:
-            action()
-        assert "\n" not in str(caught.value)
-
-
-def test_a_submission_stays_as_it_is(data, ranks):
-    submission = as_csv(data[1])
-    assert like_sample(submission, ranks) == submission
+def test_what_cannot_work(data, tmp_path):
+    with pytest.raises(CompetitionError, match="is graded by MLE-bench's own code, on all rows: set holdout: 0"):
+        load_competition(RANKS, data[0], holdout=0.5)
+    with pytest.raises(CompetitionError, match=f"not prepared in .*; prepare it with: mlebench prepare -c {RANKS}"):
+        load_competition(RANKS, tmp_path)
 
 
 def test_a_competition_yaml_comes_first(data, tmp_path):

@@ -1,16 +1,14 @@
 import csv
-import io
 import math
 import random
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from support.prepared_folders import ROWS, SPECIES, right_answers, write_prepared_folder
 
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS, Layout, competition_from_folder
+from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 
 
 INSULTS = "detecting-insults-in-social-commentary"
@@ -26,37 +24,19 @@ NOMAD = "nomad2018-predict-transparent-conductors"
 SPOOKY = "spooky-author-identification"
 LMSYS = "lmsys-chatbot-arena"
 
-FACTS = {  # metric, higher is better, answers, sample submission, columns of a submission
-    INSULTS: ("roc_auc", True, "test.csv", "sample_submission_null.csv", ["Comment", "Insult"]),
-    ESSAYS: ("quadratic_weighted_kappa", True, "answers.csv", "sample_submission.csv", ["essay_id", "score"]),
-    PIZZA: ("roc_auc", True, "test.csv", "sampleSubmission.csv", ["request_id", "requester_received_pizza"]),
-    TWEETS: ("word_level_jaccard", True, "test.csv", "sample_submission.csv", ["textID", "selected_text"]),
-    MAY: ("roc_auc", True, "test.csv", "sample_submission.csv", ["id", "target"]),
-    DECEMBER: ("accuracy", True, "test.csv", "sample_submission.csv", ["Id", "Cover_Type"]),
-    PATENTS: ("pearson_correlation", True, "test.csv", "sample_submission.csv", ["id", "score"]),
-    PLANTS: (
-        "mean_columnwise_roc_auc",
-        True,
-        "test.csv",
-        "sample_submission.csv",
-        ["image_id", "healthy", "multiple_diseases", "rust", "scab"],
-    ),
-    LEAVES: ("log_loss", False, "test.csv", "sample_submission.csv", ["id", *SPECIES]),
-    NOMAD: (
-        "mean_columnwise_rmsle",
-        False,
-        "test.csv",
-        "sample_submission.csv",
-        ["id", "formation_energy_ev_natom", "bandgap_energy_ev"],
-    ),
-    SPOOKY: ("log_loss", False, "test.csv", "sample_submission.csv", ["id", "EAP", "HPL", "MWS"]),
-    LMSYS: (
-        "log_loss",
-        False,
-        "answers.csv",
-        "sample_submission.csv",
-        ["id", "winner_model_a", "winner_model_b", "winner_tie"],
-    ),
+FACTS = {  # metric, higher is better, id column
+    INSULTS: ("roc_auc", True, "Comment"),
+    ESSAYS: ("quadratic_weighted_kappa", True, "essay_id"),
+    PIZZA: ("roc_auc", True, "request_id"),
+    TWEETS: ("word_level_jaccard", True, "textID"),
+    MAY: ("roc_auc", True, "id"),
+    DECEMBER: ("accuracy", True, "Id"),
+    PATENTS: ("pearson_correlation", True, "id"),
+    PLANTS: ("mean_columnwise_roc_auc", True, "image_id"),
+    LEAVES: ("log_loss", False, "id"),
+    NOMAD: ("mean_columnwise_rmsle", False, "id"),
+    SPOOKY: ("log_loss", False, "id"),
+    LMSYS: ("log_loss", False, "id"),
 }
 
 
@@ -83,19 +63,12 @@ def _set(table: pd.DataFrame, column: str, value: object, row: int = 1) -> pd.Da
     return table
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_facts(name, comps):
-    metric, higher_is_better, answers, sample, columns = FACTS[name]
-    comp = comps[name]
-    assert (comp.id, comp.slug, comp.metric, comp.higher_is_better) == (name, name, metric, higher_is_better)
-    assert (comp.better(1.0, 0.0), comp.better(0.0, 1.0)) == (higher_is_better, not higher_is_better)
-    assert (comp.answers.name, comp.sample_submission.name) == (answers, sample)
-    assert comp.answers.parent == comp.public_dir.parent / "private"
-    assert [comp.id_column, *comp.target_columns] == columns
-
-
-def test_all_are_checked_here():
+def test_facts(comps):
     assert list(MLEBENCH_COMPETITIONS) == list(FACTS)
+    for name, comp in comps.items():
+        assert (comp.id, comp.slug) == (name, name)
+        assert (comp.metric, comp.higher_is_better, comp.id_column) == FACTS[name]
+        assert comp.answers.parent == comp.public_dir.parent / "private"
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -121,27 +94,18 @@ def test_sample_submissions_are_valid_but_poor(name, comps):
         assert score.value < 0.6 if comps[name].higher_is_better else score.value > 0.1
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_extra_columns_only_where_the_columns_are_not_exact(name, comps):
-    score = comps[name].grade(_csv(right_answers(name).assign(note="sure")))
-    assert score.valid == (name not in (PLANTS, LEAVES, SPOOKY))
-
-
 def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
     """Invalid submissions by name, each with a part of its error."""
     layout, good = MLEBENCH_COMPETITIONS[name], right_answers(name)
     target = (layout.target_columns or SPECIES)[0]
-    lines = ROWS + 10
     cases = {
-        "nothing": (b"", "the submission is empty"),
-        "bytes": (b"\xff\xfe" + _csv(good), "not UTF-8"),
-        "ragged": (_csv(good) + b"a" + b",1" * 200 + b"\n", "not a csv file"),
-        "no rows": (_csv(good.head(0)), f"has 0 rows, but the test set has {ROWS}"),
-        "row less": (_csv(good.iloc[:-1]), f"has {ROWS - 1} rows"),
-        "rows twice": (_csv(pd.concat([good, good])), f"has {2 * ROWS} rows"),
+        "nothing": (b"", "No columns to parse"),
+        "bytes": (b"\xff\xfe" + _csv(good), "can't decode byte"),
+        "ragged": (_csv(good) + b"a" + b",1" * 200 + b"\n", "Error tokenizing data"),
+        "row less": (_csv(good.iloc[:-1]), f"has {ROWS - 1} rows, but the test set has {ROWS}"),
         "target missing": (_csv(good.drop(columns=target)), f"lacks the columns '{target}'"),
         "one long row": (b"0.5," * 3000, "a line of more than 2000 columns"),
-        "many lines": (_csv(good) + b"\n" * 100 * lines, "lines, but 12 rows were expected"),
+        "many lines": (_csv(good) + b"\n" * 100 * (ROWS + 10), "lines, but 12 rows were expected"),
     }
     if not layout.in_file_order:
         one = good[layout.id_column][0]
@@ -154,27 +118,20 @@ def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
         return cases
     cases |= {
         "text": (_csv(_set(good, target, "high")), f"column '{target}' must hold numbers, but holds 'high'"),
-        "empty cell": (_csv(_set(good, target, None)), f"empty, NaN or infinite values: '{target}'"),
+        "empty cell": (_csv(_set(good, target, None)), f"'{target}' has empty, NaN or infinite values"),
     }
     if layout.metric in ("roc_auc", "log_loss"):
-        cases |= {
-            "above 1": (_csv(_set(good, target, 1.5)), f"in [0, 1], but column '{target}' holds 1.5"),
-            "below 0": (_csv(_set(good, target, -0.5)), f"in [0, 1], but column '{target}' holds -0.5"),
-        }
+        cases["above 1"] = (_csv(_set(good, target, 1.5)), f"in [0, 1], but column '{target}' holds 1.5")
+        cases["below 0"] = (_csv(_set(good, target, -0.5)), f"in [0, 1], but column '{target}' holds -0.5")
     if layout.metric in ("quadratic_weighted_kappa", "accuracy"):
-        cases["fraction"] = (
-            _csv(_set(good, target, 2.5)),
-            f"a whole number of at most 64 bits, but column '{target}' holds 2.5",
-        )
+        whole = "a whole number of at most 64 bits"
+        cases["fraction"] = (_csv(_set(good, target, 2.5)), f"{whole}, but column '{target}' holds 2.5")
         cases["beyond 64 bits"] = (_csv(_set(good, target, 1e20)), "holds 1e+20")
     if layout.metric == "pearson_correlation":
         cases["constant"] = (_csv(good.assign(score=0.3)), "undefined where all predictions are the same")
     if layout.metric == "mean_columnwise_rmsle":
         last = layout.target_columns[1]
-        cases |= {
-            "other target missing": (_csv(good.drop(columns=last)), f"lacks the columns '{last}'"),
-            "-1": (_csv(_set(good, last, -1)), f"greater than -1, but column '{last}' holds -1"),
-        }
+        cases["-1"] = (_csv(_set(good, last, -1)), f"greater than -1, but column '{last}' holds -1")
     if layout.metric == "log_loss":
         cases["sums"] = (_csv(_set(good, target, 0.5, row=0)), "must sum to 1, but in 1 of 12 rows they do not")
     if layout.exact_columns:
@@ -185,42 +142,22 @@ def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_malformed_submissions_are_each_rejected_with_a_reason_of_their_own(name, comps):
-    cases = _malformed(name)
-    assert len(cases) >= 12
-    reasons = set()
-    for case, (content, reason) in cases.items():
+def test_malformed_submissions_are_rejected_with_a_reason(name, comps):
+    for case, (content, reason) in _malformed(name).items():
         score = comps[name].grade(content)
         assert (score.value, score.valid) == (None, False), case
         assert reason in score.error, case
         assert "\n" not in score.error
         assert len(score.error) <= 300
-        reasons.add(score.error)
-    assert len(reasons) == len(cases)
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_damaged_submissions_never_raise(name, comps):
     rng = random.Random(name)
     good = _csv(right_answers(name))
-    pieces = [
-        b",",
-        b"\n",
-        b'"',
-        b"\r",
-        b"\0",
-        b"\xff",
-        b"nan",
-        b"1e999",
-        b"-",
-        b"True",
-        b"9" * 400,
-        b" ",
-        b"0.5",
-        b"_",
-    ]
+    pieces = b', \n " \r \0 \xff nan 1e999 - True 0.5 _'.split(b" ")
     valid = 0
-    for _ in range(300):
+    for _ in range(200):
         content = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             at = rng.randint(0, len(content))
@@ -229,28 +166,7 @@ def test_damaged_submissions_never_raise(name, comps):
         assert score.valid == (score.value is not None) == (score.error is None)
         assert score.value is None or math.isfinite(score.value)
         valid += score.valid
-    assert 0 < valid < 300
-
-
-@pytest.mark.parametrize("name", FACTS)
-def test_random_tables_never_raise(name, comps):
-    rng = np.random.RandomState(0)
-    good = right_answers(name)
-    kinds = [
-        lambda n: rng.rand(n),
-        lambda n: rng.randint(-3, 9, n),
-        lambda n: rng.choice([np.nan, np.inf, 0.5, -1, 1e308], n),
-        lambda n: rng.choice(["a", "", "1", "nan", "id3", "1e5"], n),
-        lambda n: rng.rand(n) < 0.5,
-        lambda n: np.full(n, np.nan),
-        lambda n: rng.choice([2**63 - 1, -(2**63)], n),
-    ]
-    for _ in range(40):
-        table = good.sample(frac=rng.choice([0.5, 1, 1, 1, 2]), replace=True, random_state=rng)
-        for column in table.columns[rng.rand(table.shape[1]) < 0.5]:
-            table[column] = kinds[rng.randint(len(kinds))](len(table))
-        score = comps[name].grade(_csv(table))
-        assert score.valid == (score.value is not None) == (score.error is None)
+    assert 0 < valid < 200
 
 
 def test_insults_repeat_comments(tmp_path):
@@ -311,15 +227,6 @@ def test_row_sums(name, excess, valid, comps):
     assert valid or "in 1 of 12 rows they do not" in score.error
 
 
-@pytest.mark.parametrize("name", [MAY, DECEMBER, ESSAYS, PATENTS])
-def test_numbers_are_read_as_numbers_however_they_are_written(name, comps):
-    answers = right_answers(name)
-    text = io.StringIO()
-    answers.to_csv(text, index=False, float_format="%.3e", quoting=1)
-    assert comps[name].grade(text.getvalue().encode()).value == 1
-    assert comps[name].grade(_csv(answers.assign(**{answers.columns[1]: answers.iloc[:, 1] * 1.0}))).value == 1
-
-
 @pytest.mark.parametrize("name", FACTS)
 def test_however_the_file_is_written(name, comps):
     """Files that pandas reads alike are scored alike, even with an index column where other columns are allowed."""
@@ -341,18 +248,10 @@ def test_however_the_file_is_written(name, comps):
     assert comps[name].grade(answers.to_csv().encode()).valid == (name not in (PLANTS, LEAVES, SPOOKY))
 
 
-@pytest.mark.parametrize(
-    ("values", "score"),
-    [
-        ([*range(ROWS)], 1 / 3),  # the text "0" is a third of "so happy 0"
-        ([None, *range(1, ROWS)], 11 / 36),  # beside an empty value, too
-        ([True, *[None] * (ROWS - 1)], 0),
-        ([10**30, *[None] * (ROWS - 1)], 0),  # more than 64 bits
-    ],
-)
-def test_numbers_for_texts_are_texts(values, score, comps):
-    submission = _csv(right_answers(TWEETS).assign(selected_text=pd.Series(values, dtype=object)))
-    assert comps[TWEETS].grade(submission) == Score(round(score, 5), valid=True)
+def test_numbers_for_texts_are_texts(comps):
+    """Beside an empty value, too: the text "1" is a third of "so happy 1"."""
+    submission = _csv(right_answers(TWEETS).assign(selected_text=pd.Series([None, *range(1, ROWS)], dtype=object)))
+    assert comps[TWEETS].grade(submission) == Score(round(11 / 36, 5), valid=True)
 
 
 def test_ids_are_compared_as_numbers_where_they_are_numbers(comps):
@@ -361,44 +260,20 @@ def test_ids_are_compared_as_numbers_where_they_are_numbers(comps):
     assert not comps[DECEMBER].grade(_csv(answers.assign(Id=answers["Id"].map("id{}".format)))).valid
 
 
-def test_truth_values_are_numbers(comps):
-    answers = right_answers(PIZZA)
-    assert comps[PIZZA].grade(_csv(answers.assign(requester_received_pizza=answers.iloc[:, 1] == 1))).value == 1
-
-
 def test_plants_may_leave_the_unit_interval(comps):
     answers = right_answers(PLANTS)
     answers.iloc[:, 1:] = answers.iloc[:, 1:] * 10 - 5
     assert comps[PLANTS].grade(_csv(answers)).value == 1
 
 
-def test_rows_are_matched_as_if_both_sides_were_sorted_by_id(comps):
-    rng = random.Random(0)
-    answers = right_answers(MAY)
-    ids = list(answers["id"])
-    outcomes = set()
-    for _ in range(300):
-        chosen = rng.sample(ids, ROWS)
-        if rng.random() < 0.5:
-            chosen[rng.randrange(ROWS)] = rng.choice([*ids, "id99"])
-        valid = comps[MAY].grade(_csv(answers.assign(id=chosen))).valid
-        assert valid == (sorted(chosen) == sorted(ids))
-        outcomes.add(valid)
-    assert outcomes == {True, False}
-
-
 @pytest.mark.parametrize(
     ("name", "change", "reason"),
     [
         (PLANTS, lambda t: t.assign(multiple_diseases=0), "unless the answers are both 0 and 1"),
-        (PIZZA, lambda t: t.assign(requester_received_pizza=1), "unless the answers are both 0 and 1"),
         (PATENTS, lambda t: t.assign(score=0.5), "unless the answers are not all the same"),
-        (ESSAYS, lambda t: t.assign(score=3), "unless the answers are not all the same"),
         (DECEMBER, lambda t: t.assign(Cover_Type="spruce").drop(columns="Id"), "lacks the columns 'Id'"),
-        (NOMAD, lambda t: t.assign(bandgap_energy_ev="wide"), "cannot be graded"),
         (TWEETS, lambda t: t.assign(selected_text=1.5), "cannot be graded"),
         (SPOOKY, lambda t: t.head(0), "cannot be graded"),
-        (LMSYS, lambda t: _set(t, "winner_tie", None), "empty, NaN or infinite"),
     ],
 )
 def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, change, reason, tmp_path):
@@ -408,16 +283,6 @@ def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, chang
     with pytest.raises(CompetitionError, match=r"the answers of .* cannot be graded") as error:
         comp.grade(_csv(answers))
     assert reason in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("content", [b"", b"id,EAP\n\xff\n", b"id,EAP\n1,2\n3,4,5,6\n"])
-def test_answers_that_are_no_table_are_reported_with_their_competition(content, tmp_path):
-    write_prepared_folder(SPOOKY, tmp_path)
-    comp = load_competition(SPOOKY, tmp_path)
-    comp.answers.write_bytes(content)
-    with pytest.raises(CompetitionError, match=f"^the answers of '{SPOOKY}' in .* cannot be graded: .*$") as error:
-        comp.check_answers()
     assert "\n" not in str(error.value)
 
 
@@ -433,18 +298,3 @@ def test_a_missing_file_is_named(name, tmp_path):
         path.with_suffix(".away").rename(path)
     with pytest.raises(CompetitionError, match=r"lacks the file .*description.md"):
         comp.description
-
-
-def test_the_layout_of_another_competition_may_be_borrowed(data_dir):
-    comp = competition_from_folder(
-        "mirror:leaf-classification?rows=50&seed=3", MLEBENCH_COMPETITIONS[LEAVES], data_dir / LEAVES / "prepared"
-    )
-    assert comp.id == "mirror:leaf-classification?rows=50&seed=3"
-    assert comp.slug == "mirror-leaf-classification-rows-50-seed-3"
-    assert comp.target_columns == SPECIES
-    assert comp.grade(comp.answers).value == 0
-
-
-def test_the_sample_must_have_the_columns(data_dir):
-    with pytest.raises(CompetitionError, match=r"sample_submission.csv lacks the columns 'row'"):
-        competition_from_folder("x", Layout("log_loss", "row"), data_dir / SPOOKY / "prepared")

@@ -2,12 +2,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
-from sklearn.preprocessing import StandardScaler
 
 from trl_mle.competitions import Competition, CompetitionError, load_competition
 
@@ -66,28 +62,9 @@ def test_columns_that_others_rely_on():
     assert list(answers.columns) == ["id", *(f"digit_{i}" for i in range(10))]
     assert (answers.iloc[:, 1:].sum(axis=1) == 1).all()
     train, _, _ = _tables(load_competition("diabetes"))
-    assert list(train.columns) == ["id", "age", "sex", "bmi", "bp", *(f"s{i}" for i in range(1, 7)), "progression"]
     assert train["progression"].between(0.25, 3.46).all()
     train, _, _ = _tables(load_competition("breast-cancer"))
-    # Malignant masses are larger and rarer.
-    means = train.groupby("malignant")["mean_radius"].mean()
-    assert means[1] > means[0]
-    assert train["malignant"].mean() < 0.5
-
-
-@pytest.mark.parametrize("name", LOCAL)
-def test_labels_cannot_be_told_from_id_or_position(name):
-    train, _, _ = _tables(load_competition(name))
-    target = train.iloc[:, -1]
-    classes = target if name != "diabetes" else target > target.median()
-    numbers = train["id"].str.removeprefix("id").astype(int)
-    position = np.arange(len(train))
-    features = StandardScaler().fit_transform(np.column_stack([numbers, numbers % 10, position, position % 10]))
-    chance = classes.value_counts(normalize=True).max()
-    assert cross_val_score(LogisticRegression(), features, classes, cv=5).mean() < chance + 0.08
-    # Neighbouring rows are alike no more often than by chance, unlike in sorted data.
-    same = (classes.to_numpy()[1:] == classes.to_numpy()[:-1]).mean()
-    assert same < (classes.value_counts(normalize=True) ** 2).sum() + 0.12
+    assert train["malignant"].mean() < 0.5  # malignant masses are rarer
 
 
 def test_files_are_the_same_every_time(tmp_path, monkeypatch):
@@ -121,19 +98,14 @@ def test_racing_writers_all_succeed_and_leave_nothing_behind(tmp_path, monkeypat
     assert comps[0].grade(comps[0].answers).value == 1
 
 
-def test_written_only_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("TRL_MLE_CACHE", str(tmp_path))
-    train = load_competition("wine").public_dir / "train.csv"
-    before = train.stat()
-    load_competition("wine")
-    assert train.stat().st_mtime_ns == before.st_mtime_ns
-    assert train.stat().st_ino == before.st_ino
-
-
-def test_cache_follows_xdg(tmp_path, monkeypatch):
+def test_written_only_once_where_xdg_says(tmp_path, monkeypatch):
     monkeypatch.delenv("TRL_MLE_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert load_competition("wine").public_dir.is_relative_to(tmp_path / "trl_mle")
+    train = load_competition("wine").public_dir / "train.csv"
+    assert train.is_relative_to(tmp_path / "trl_mle")
+    before = train.stat()
+    load_competition("wine")
+    assert (train.stat().st_mtime_ns, train.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
 
 
 def test_a_cache_that_cannot_be_written_is_one_clear_line(tmp_path, monkeypatch):
@@ -142,11 +114,3 @@ def test_a_cache_that_cannot_be_written_is_one_clear_line(tmp_path, monkeypatch)
     with pytest.raises(CompetitionError, match="set TRL_MLE_CACHE") as error:
         load_competition("wine")
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", LOCAL)
-def test_descriptions_have_kaggles_sections(name):
-    comp = load_competition(name)
-    headings = [line for line in comp.description.splitlines() if line.startswith("#")]
-    assert headings[1:] == ["## Overview", "## Evaluation", "## Submission format", "## Data"]
-    assert comp.sample_submission.read_text()[:40] in comp.description

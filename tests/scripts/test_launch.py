@@ -109,9 +109,9 @@ def test_a_value_that_accelerate_refuses_is_one_line(launched, capsys):
     ("options", "message"),
     [
         (["train", "--config", "nope"], "nope is neither a file nor a recipe"),
-        (["run", "./typo", "x.py"], "there is no folder './typo'"),
+        (["run", "./typo", "x.py"], "unknown competition './typo'"),
         (["check", "digits", "--competition", "wine"], "unrecognized arguments: --competition wine"),
-        (["quickstart", "--competition", "./typo"], "there is no folder './typo'"),
+        (["quickstart", "--competition", "./typo"], "unknown competition './typo'"),
         (["quickstart", "--competitions", "hf://datasets/x"], "hf://datasets/x"),
         (["evaluate", "--polices", "x"], "the following arguments are required"),
         (

@@ -43,11 +43,11 @@ print("Preparing competition", name)
 """
 
 
-def test_it_is_prepared_once(mlebench, tmp_path, capsys):
+def test_it_is_prepared_once(mlebench, tmp_path, capfd):
     mlebench(WRITES)
     public = prepare(PIZZA, None)
     assert public == tmp_path / "data" / PIZZA / "prepared" / "public"
-    assert "Preparing competition random-acts-of-pizza" in capsys.readouterr().err
+    assert "Preparing competition random-acts-of-pizza" in capfd.readouterr().err
     mlebench("sys.exit('asked twice')")
     assert prepare(PIZZA, None) == public
     mlebench(WRITES)
@@ -61,14 +61,11 @@ def test_mlebench_in_an_environment_that_is_not_activated(mlebench, tmp_path, mo
     assert prepare(PIZZA, None).is_dir()
 
 
-@pytest.mark.parametrize("given", ["~/data", None])
-def test_a_folder_in_the_users_own(mlebench, tmp_path, monkeypatch, given):
+def test_a_folder_in_the_users_own(mlebench, tmp_path, monkeypatch):
     mlebench(WRITES)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MLEBENCH_DATA_DIR", "~/data")
-    monkeypatch.chdir(tmp_path)
-    assert prepare(PIZZA, given) == tmp_path / "data" / PIZZA / "prepared" / "public"
-    assert not (tmp_path / "~").exists()
+    assert prepare(PIZZA, None) == tmp_path / "data" / PIZZA / "prepared" / "public"
 
 
 def test_without_mlebench_it_says_how_to_get_it(mlebench, tmp_path, monkeypatch):
@@ -79,22 +76,11 @@ def test_without_mlebench_it_says_how_to_get_it(mlebench, tmp_path, monkeypatch)
         assert part in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("output", "message"),
-    [
-        ("OSError: Could not find kaggle.json. Make sure it's located in /root/.kaggle.", "; put a token of"),
-        ("ApiException: (403) Reason: Forbidden: You must accept this competition's rules", f"/c/{PIZZA}/rules$"),
-        ("zipfile.BadZipFile: File is not a zip file", f"remove {PIZZA} from the data folder"),
-        ("ValueError: something new", "mlebench prepare failed with exit code 1: ValueError: something new$"),
-        ("", "exit code 1: no output$"),
-    ],
-)
-def test_problems_are_one_line(mlebench, output, message):
-    noise = "Warning: run chmod 600 /root/.kaggle/kaggle.json\n403M/1.2G 401 files\n"
-    mlebench(f"print({noise!r}); print({output!r}, file=sys.stderr); sys.exit(1)" if output else "sys.exit(1)")
-    with pytest.raises(CompetitionError, match=message) as caught:
+def test_a_failure(mlebench, capfd):
+    mlebench("sys.exit('OSError: Could not find kaggle.json')")
+    with pytest.raises(CompetitionError, match="failed with exit code 1; its last lines say why"):
         prepare(PIZZA, None)
-    assert "\n" not in str(caught.value)
+    assert "kaggle.json" in capfd.readouterr().err
 
 
 def test_others_that_an_installed_mlebench_knows(mlebench, tmp_path, monkeypatch):

@@ -28,12 +28,9 @@ def describe(data_dir: str, name: str) -> dict[str, Any]:
     import pandas as pd
 
     comp = competition(data_dir, name)
-    leaderboard = pd.read_csv(comp.leaderboard)
-    if "score" not in leaderboard:
-        raise ValueError(f"{comp.leaderboard} has no column 'score'; if it is a Git LFS pointer: git lfs pull")
     return {
         "metric": comp.grader.name,
-        "higher_is_better": not comp.grader.is_lower_better(leaderboard),
+        "higher_is_better": not comp.grader.is_lower_better(pd.read_csv(comp.leaderboard)),
         "public_dir": str(comp.public_dir),
         "sample_submission": str(comp.sample_submission),
         "answers": str(comp.answers),
@@ -78,12 +75,12 @@ def main() -> None:
     os.dup2(2, 1)  # graders may print
     with contextlib.suppress(OSError):  # where memory ends, this process does, and not the training
         Path("/proc/self/oom_score_adj").write_text("1000")
-    known: dict[str, Callable[..., dict[str, Any]]] = {"describe": describe, "control": control, "grade": grade}
+    functions: dict[str, Callable[..., dict[str, Any]]] = {"describe": describe, "control": control, "grade": grade}
     for line in sys.stdin:
         question = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, question.pop("limit_s"))  # ends this process
         try:
-            answer = known[question.pop("ask")](**question)
+            answer = functions[question.pop("ask")](**question)
         except Exception as error:
             answer = {"failed": f"{type(error).__name__}: {error}"}
         signal.setitimer(signal.ITIMER_REAL, 0)

@@ -84,12 +84,9 @@ class Competition:
             Columns that a submission predicts.
         id_column (`str`, *optional*, defaults to `"id"`):
             Column that matches a submission's rows with the answers', in any order; rows with the same id in order.
-        exact_columns (`bool`, *optional*, defaults to `False`):
-            Whether a submission must not have other columns.
-        id_first (`bool`, *optional*, defaults to `False`):
-            Whether the id must be a submission's first column.
-        in_file_order (`bool`, *optional*, defaults to `False`):
-            Whether rows are compared in the order of the files. Ids are then ignored.
+        exact_columns, id_first, in_file_order (`bool`, *optional*, defaults to `False`):
+            Whether a submission must not have other columns; whether the id must be its first one; whether rows are compared
+            in the order of the files, whatever the ids.
         row_sum_decimals (`int`, *optional*):
             Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
         group_column (`str`, *optional*):
@@ -160,10 +157,7 @@ class Competition:
         path = self.public_dir / "description.md"
         if not path.is_file():
             raise CompetitionError(f"{self.id!r} lacks the file {path}, the text that presents it to the model")
-        try:
-            return path.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise CompetitionError(f"{path} is not in UTF-8: {error}") from error
+        return path.read_text(encoding="utf-8")
 
     def grade(self, submission: Path | str | bytes) -> Score:
         """
@@ -184,71 +178,73 @@ class Competition:
         answers, held_out = self._answers, self._held_out
         try:
             content = submission if isinstance(submission, bytes) else Path(submission).read_bytes()
-            predictions = self._align(_read_submission(content, answers), answers)
+            predictions = self.predictions(content)
             full = self._score(answers, predictions)
             if held_out is None:
                 return Score(full, valid=True)
             undefined = self.scoring.undefined
-            value = self._score_part(answers[~held_out], predictions[~held_out], undefined)
-            otherwise = full if undefined is None else undefined
-            reported = self._score_part(answers[held_out], predictions[held_out], otherwise)
+            value = self._score_part(~held_out, predictions, undefined)
+            reported = self._score_part(held_out, predictions, full if undefined is None else undefined)
             return Score(value, valid=True, held_out=reported, full=full)
         except OSError as error:
             return invalid(f"the submission cannot be read: {error.strerror}")
-        except pd.errors.EmptyDataError:
-            return invalid("the submission is empty")
-        except UnicodeDecodeError:
-            return invalid("the submission is not UTF-8 text")
-        except pd.errors.ParserError as error:
-            return invalid(f"the submission is not a csv file: {error}")
-        except ValueError as error:  # errors found below, in the metrics, and by pandas
+        except (ValueError, csv.Error) as error:  # found below, in the metrics, and by pandas
             return invalid(str(error))
         except (OverflowError, MemoryError):
             return invalid("the submission holds a number that is too large for a float, or is too large itself")
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
-        """Predictions of a valid submission, shape (rows of the answers, targets), with the ids as index."""
-        return self._align(_read_submission(submission, self._answers), self._answers)
+        """
+        Predictions of a submission, shape (rows of the answers, targets), with the ids as index. Raises `ValueError` if they
+        do not fit the answers.
+        """
+        answers, table = self._answers, _read_submission(submission, self._answers)
+        wanted = [*([] if self.in_file_order else [self.id_column]), *self.target_columns]
+        _require_columns(table, wanted, "the submission")
+        if self.exact_columns and (extra := [name for name in table.columns if name not in wanted]):
+            raise ValueError(f"the submission must have no columns but {_some(wanted)}; it also has {_some(extra)}")
+        if self.id_first and table.columns[0] != self.id_column:
+            raise ValueError(f"the first column must be {self.id_column!r}, not {_some(table.columns[:1])}")
+        if len(table) != len(answers):
+            raise ValueError(f"the submission has {len(table)} rows, but the test set has {len(answers)}")
+
+        predictions = table[list(self.target_columns)]
+        if not self.in_file_order:
+            predictions = predictions.iloc[_rows_in_order_of(answers.index, pd.Index(table[self.id_column]))]
+        return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
 
     def check_answers(self) -> None:
         """
         Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded, or if the
         sample submission has other rows.
         """
-        _ = self._held_out, self._sample_fits
-
-    @cached_property
-    def _sample_fits(self) -> bool:
-        """Whether the sample submission has the rows of the answers: true, or an error that says how they differ."""
+        answers, _ = self._answers, self._held_out
         try:
-            sample = _read_csv(self.sample_submission, _text_columns(self._answers))
-            if len(sample) != len(self._answers):
-                raise ValueError(f"it has {len(sample)} rows, and the answers have {len(self._answers)}")
+            sample = _read_csv(self.sample_submission, _text_columns(answers))
+            if len(sample) != len(answers):
+                raise ValueError(f"it has {len(sample)} rows, and the answers have {len(answers)}")
             if not self.in_file_order:
-                _rows_in_order_of(self._answers.index, pd.Index(sample[self.id_column]))
+                _rows_in_order_of(answers.index, pd.Index(sample[self.id_column]))
         except (ValueError, OSError) as error:
             raise CompetitionError(
-                f"the sample submission of {self.id!r} in {self.sample_submission} does not fit the answers: "
-                f"{' '.join(str(error).split())}"
+                f"the sample submission of {self.id!r} in {self.sample_submission} does not fit the answers: {_one_line(error)}"
             ) from error
-        return True
 
     @cached_property
     def _held_out(self) -> np.ndarray | None:
         """Mask of the held-out rows of the answers, shape (rows,). Both parts must be gradable."""
-        answers = self._answers
         if not self.holdout:
             return None
-        held_out = held_out_rows(answers, self.holdout)
+        held_out = held_out_rows(self._answers, self.holdout)
         for what, rows in (("validation", ~held_out), ("held-out", held_out)):
             try:
                 if not rows.any():
                     raise ValueError("there are none")
-                self._score(answers[rows], _best_predictions(answers[rows]))
+                self._score(self._answers[rows], _best_predictions(self._answers[rows]))
             except ValueError as error:
                 raise CompetitionError(
                     f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}, cannot be "
-                    f"graded: {' '.join(str(error).split())}; set holdout: 0"
+                    f"graded: {_one_line(error)}; set holdout: 0"
                 ) from error
         return held_out
 
@@ -265,31 +261,14 @@ class Competition:
             self._score(answers, _best_predictions(answers))
         except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
             raise CompetitionError(
-                f"the answers of {self.id!r} in {self.answers} cannot be graded: {' '.join(str(error).split())}"
+                f"the answers of {self.id!r} in {self.answers} cannot be graded: {_one_line(error)}"
             ) from error
         return answers
 
-    def _align(self, table: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-        """Aligns a submission's predictions with the rows and columns of the answers."""
-        wanted = [*([] if self.in_file_order else [self.id_column]), *self.target_columns]
-        _require_columns(table, wanted, "the submission")
-        extra = [name for name in table.columns if name not in wanted]
-        if self.exact_columns and extra:
-            raise ValueError(f"the submission must have no columns but {_some(wanted)}; it also has {_some(extra)}")
-        if self.id_first and table.columns[0] != self.id_column:
-            raise ValueError(f"the first column must be {self.id_column!r}, not {_some(table.columns[:1])}")
-        if len(table) != len(answers):
-            raise ValueError(f"the submission has {len(table)} rows, but the test set has {len(answers)}")
-
-        predictions = table[list(self.target_columns)]
-        if not self.in_file_order:
-            predictions = predictions.iloc[_rows_in_order_of(answers.index, pd.Index(table[self.id_column]))]
-        return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
-
-    def _score_part(self, answers: pd.DataFrame, predictions: pd.DataFrame, undefined: float | None) -> float:
+    def _score_part(self, rows: np.ndarray, predictions: pd.DataFrame, undefined: float | None) -> float:
         """The score on a part of the rows, for predictions that are valid on all rows, but may be constant on these."""
         try:
-            return self._score(answers, predictions)
+            return self._score(self._answers[rows], predictions[rows])
         except ValueError:
             if undefined is None:
                 raise
@@ -301,19 +280,34 @@ class Competition:
                 value = METRICS[self.metric].score(answers, predictions)
             else:
                 try:
-                    result = self.custom_metric.score(answers.copy(), predictions.copy())  # it may change them
+                    value = float(self.custom_metric.score(answers.copy(), predictions.copy()))  # it may change them
                 except Exception as error:  # it is the user's metric, which worked on the answers
                     raise ValueError(f"{self.metric} fails with {type(error).__name__}: {error}") from error
-                try:
-                    value = float(result)
-                except (TypeError, ValueError) as error:
-                    text = " ".join(repr(result).split())
-                    raise ValueError(f"{self.metric} returns {text:.80}, which is not a number") from error
         if self.row_sum_decimals is not None:
             check_row_sums(predictions, predictions.sum(axis=1).round(self.row_sum_decimals).to_numpy() == 1)
         if not math.isfinite(value):
             raise ValueError(f"the score is {value}")
         return round(value, 5)
+
+
+def path_slug(competition_id: str) -> str:
+    """A competition's id as a file name."""
+    return re.sub(r"[^\w.-]+", "-", competition_id, flags=re.ASCII).strip("-.")
+
+
+def user_cache_dir() -> Path:
+    """The platform's folder for a user's caches: `$XDG_CACHE_HOME`, else `~/.cache`."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+
+
+def invalid(error: str) -> Score:
+    """The score of an invalid submission."""
+    # One line of bounded length, because it appears in logs and prompts.
+    return Score(None, valid=False, error=" ".join(error.split())[:300])
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _best_predictions(answers: pd.DataFrame) -> pd.DataFrame:
@@ -322,22 +316,21 @@ def _best_predictions(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _require_columns(table: pd.DataFrame, wanted: list[str], what: str) -> None:
-    missing = [name for name in wanted if name not in table.columns]
-    if missing:
+    if missing := [name for name in wanted if name not in table.columns]:
         raise ValueError(f"{what} lacks the columns {_some(missing)}; it has {_some(table.columns)}")
 
 
 def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
-    """Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match, as in MLE-bench's graders."""
+    """
+    Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match, as in MLE-bench's graders.
+    """
     if ids.equals(wanted):
         return slice(None)
     known = wanted if wanted.is_unique else wanted.unique()  # the answers keep their hash table
     wanted_codes, codes = known.get_indexer(wanted), known.get_indexer(ids)
-    unknown = ids[codes < 0]
-    if len(unknown):
+    if len(unknown := ids[codes < 0]):
         raise ValueError(f"{len(unknown)} of {len(ids)} ids are not in the test set: {_some(unknown)}")
-    repeated = known[np.bincount(codes, minlength=len(known)) > np.bincount(wanted_codes)]
-    if len(repeated):
+    if len(repeated := known[np.bincount(codes, minlength=len(known)) > np.bincount(wanted_codes)]):
         raise ValueError(f"ids must be unique, but these are repeated: {_some(repeated)}")
     positions = np.empty_like(codes)
     positions[np.argsort(wanted_codes, kind="stable")] = np.argsort(codes, kind="stable")
@@ -351,7 +344,6 @@ def _text_columns(table: pd.DataFrame) -> list[str]:
 def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
     """The columns as texts, which may be empty, or as finite floats."""
     columns: dict[str, pd.Series] = {}
-    not_finite = []
     for name in table.columns:
         column = table[name]
         if name in texts:
@@ -359,26 +351,13 @@ def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
         elif pd.api.types.is_numeric_dtype(column):
             columns[name] = column.astype(float)
             if not np.isfinite(columns[name].to_numpy()).all():
-                not_finite.append(name)
+                raise ValueError(
+                    f"every prediction must be a finite number, but {name!r} has empty, NaN or infinite values"
+                )
         else:
             wrong = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
             raise ValueError(f"column {name!r} must hold numbers, but holds {_some(column if wrong.empty else wrong)}")
-    if not_finite:
-        raise ValueError(
-            "every prediction must be a finite number, but these columns hold empty, NaN or infinite values: "
-            f"{_some(not_finite)}"
-        )
     return pd.DataFrame(columns, index=table.index)
-
-
-def path_slug(competition_id: str) -> str:
-    """A competition's id as a file name."""
-    return re.sub(r"[^\w.-]+", "-", competition_id, flags=re.ASCII).strip("-.")
-
-
-def user_cache_dir() -> Path:
-    """The platform's folder for a user's caches: `$XDG_CACHE_HOME`, else `~/.cache`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 
 
 def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
@@ -403,11 +382,7 @@ def _check_width(content: bytes) -> None:
     """The header and the first row, as pandas reads them: other rows have no more columns."""
     records = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline=""))
     filled = (record for record in records if len(record) > 1 or "".join(record).strip(" \t"))
-    try:
-        width = max(map(len, itertools.islice(filled, 2)), default=0)
-    except csv.Error as error:
-        raise ValueError(f"the submission is not a csv file: {error}") from error
-    if width > MAX_COLUMNS:
+    if max(map(len, itertools.islice(filled, 2)), default=0) > MAX_COLUMNS:
         raise ValueError(f"the submission has a line of more than {MAX_COLUMNS} columns; write one row for each id")
 
 
@@ -417,15 +392,8 @@ def _read_csv(source: Path | io.BytesIO, texts: Iterable[str] = (), nrows: int |
     return pd.read_csv(source, dtype=dtype, low_memory=False, nrows=nrows, **_EXACT)  # type: ignore[call-overload]
 
 
-def invalid(error: str) -> Score:
-    """The score of an invalid submission."""
-    # One line of bounded length, because it appears in logs and prompts.
-    return Score(None, valid=False, error=" ".join(error.split())[:300])
-
-
 def _some(values: Iterable[object]) -> str:
     """The first few values, shortened, because a submission may hold anything of any length."""
     values = list(values)
-    first = (repr(value[:50] if isinstance(value, str) else value) for value in values[:4])
-    shown = [text if len(text) <= 40 else f"{text[:40]}…" for text in first]
-    return ", ".join([*shown, "…"] if len(values) > 4 else shown)
+    shown = ", ".join(f"{value!r:.40}" for value in values[:4])
+    return shown + ", …" * (len(values) > 4)

@@ -1,5 +1,6 @@
 """Dates in a table, all of a column in one format."""
 
+from collections.abc import Sequence
 from itertools import product
 
 import pandas as pd
@@ -16,9 +17,8 @@ _DAYS = [
     *("%d-%b-%Y", "%d-%b-%y"),
 ]
 _FORMATS = [*map(" ".join, product(_DAYS, ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p"))), *_DAYS]
-# Dates that are numbers, by their number of digits; with a point, months that look like fractions
+# Dates that are numbers, by their number of digits
 _DIGITS = {6: ("%d%m%y", "%m%d%y", "%m%Y"), 8: ("%d%m%Y", "%m%d%Y")}
-_IN_ORDER = r"(?:1[5-9]|20)\d\d(?:0[1-9]|1[0-2])(?:[0-3]\d)?"
 
 
 def as_times(cells: pd.Series, date_format: str | None = None) -> pd.Series:
@@ -39,42 +39,36 @@ def as_times(cells: pd.Series, date_format: str | None = None) -> pd.Series:
             f"{cells.name!r} has dates such as {cells.iloc[0]!r}: say whether {forms}, as in {option}"
         )
     if not readings:
-        most = max((_dates(cells, form) for form in ("ISO8601", *_FORMATS)), key=pd.Series.count)
-        is_odd = max(most, pd.to_numeric(cells, errors="coerce"), key=pd.Series.count).isna()
         raise CompetitionError(
-            f"{cells.name!r} has no numbers, or dates with a year in one format, but {first_cell(cells, is_odd)}: correct it, "
-            f"or name the format with {option}"
+            f"{cells.name!r} has no numbers, or dates with a year in one format, but cells such as {cells.iloc[0]!r}: correct "
+            f"the odd ones, or name the format with {option}"
         )
     [times] = readings.values()
     return times
 
 
 def readings_of(cells: pd.Series) -> dict[str, pd.Series]:
-    """What the cells may all be, numbers or dates, by their format; only one of several that mean the same times."""
+    """What the cells may all be, numbers or dates, by their format; only one of several that order them alike."""
     numbers = pd.to_numeric(cells, errors="coerce")
-    if numbers.notna().all():
-        if cells.str.fullmatch(_IN_ORDER).all():
-            return {"numbers": numbers}
-        digits = cells.str.zfill(cells.str.len().max())  # a spreadsheet drops a leading zero
-        has_points = cells.str.contains(".", regex=False).all()
-        forms = ("%m.%Y", "%Y.%m") if has_points else _DIGITS.get(len(digits.iloc[0]), ())
-        dates = {form: _dates(cells if has_points else digits, form) for form in forms}
-        order = numbers.rank(method="dense")
-        return {"numbers": numbers} | {
-            form: times
-            for form, times in dates.items()
-            if times.notna().all() and (times.rank(method="dense") != order).any()
-        }
-    if (times := _dates(cells, "ISO8601")).notna().all():
-        return {"ISO8601": times}
     readings: dict[str, pd.Series] = {}
+    forms: Sequence[str] = ("%m.%Y", "%Y.%m")
+    if numbers.notna().all():
+        readings["numbers"] = numbers
+        if not cells.str.contains(".", regex=False).all():
+            cells = cells.str.zfill(cells.str.len().max())  # a spreadsheet drops a leading zero
+            forms = _DIGITS.get(len(cells.iloc[0]), ())
+        if forms and cells.str.fullmatch(r"(1[5-9]|20)\d\d(0[1-9]|1[0-2])([0-3]\d)?").all():
+            forms = ()  # these are in the order of time
+    elif (times := _dates(cells, "ISO8601")).notna().all():
+        return {"ISO8601": times}
+    else:
+        forms = _FORMATS if cells.str.contains(r"\d").all() else ()
     first = cells.drop_duplicates().head(20)
-    if not first.str.contains(r"\d").all():
-        return readings
-    for form in _FORMATS:
+    for form in forms:
         if _dates(first, form).notna().all() and (times := _dates(cells, form)).notna().all():
-            is_new = not any(times.equals(other) for other in readings.values())
-            readings |= {form: times} if is_new else {}
+            ranks = times.rank(method="dense")
+            if not any(ranks.equals(other.rank(method="dense")) for other in readings.values()):
+                readings[form] = times
     return readings
 
 

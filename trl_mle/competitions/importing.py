@@ -2,9 +2,8 @@
 
 import csv
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,26 +25,11 @@ METRICS = ("metric.py", "evaluator.py")  # not for programs either
 SAMPLES = ("sample_submission.csv", "sampleSubmission.csv")
 
 
-@dataclass(frozen=True)
-class Package:
-    """
-    A package of another project.
-
-    Args:
-        folder (`Path`):
-            Its folder.
-        public (`Path`):
-            The folder with the files for programs, and perhaps others.
-        answers (`Path`):
-            The hidden answers.
-        description (`Path`):
-            The text that presents it.
-        sample (`Path`, *optional*):
-            A submission in the right format.
-    """
+class Package(NamedTuple):
+    """The files of a package of another project."""
 
     folder: Path
-    public: Path
+    public: Path  # the folder with the files for programs, and perhaps others
     answers: Path
     description: Path
     sample: Path | None
@@ -75,39 +59,29 @@ class Package:
 
     @property
     def public_files(self) -> list[Path]:
-        """
-        The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git).
-        Raises [`CompetitionError`] if a folder is a link.
-        """
+        """The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git)."""
         left_out = {self.answers, self.description, self.sample}
         left_out |= {self.public / name for name in (*ANSWERS, *METRICS)}
         others = PRIVATE if self.public == self.folder else ()
-        paths = [
+        return [
             path
             for path in sorted(self.public.rglob("*"))
-            if path not in left_out
+            if path.is_file()
+            and path not in left_out
             and path.relative_to(self.public).parts[0] not in others
             and not any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(self.folder).parts)
         ]
-        for path in paths:
-            if path.is_symlink() and path.is_dir():  # whose files are not among them
-                raise CompetitionError(f"{path} is a link to a folder: copy the package with cp -rL")
-        return [path for path in paths if path.is_file()]
 
 
 def find_packages(folder: Path) -> list[Path]:
     """
-    The packages in a folder: the folder itself, or its subfolders.
-
-    Raises:
-        [`CompetitionError`]: It is neither a package nor has subfolders.
+    The packages in a folder: the folder itself, or its subfolders. Raises [`CompetitionError`] if it is neither a package nor
+    has subfolders.
     """
-    if not folder.is_dir():
-        raise CompetitionError(f"there is no folder {folder}")
     folder = folder.resolve()  # the name of `.` is empty
     if any((folder / name).is_dir() for name in PUBLIC[:-1]) or any((folder / name).is_file() for name in ANSWERS):
         return [folder]
-    packages = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    packages = sorted(path for path in folder.glob("[!.]*") if path.is_dir())
     if not packages:
         raise CompetitionError(
             f"{folder} is not a package, and holds none: see docs/competitions.md for their layouts"
@@ -128,42 +102,37 @@ def import_package(folder: Path, to: Path, metric: str, higher_is_better: bool |
             The metric, see [`~trl_mle.competitions.metrics.find_metric`].
 
     Raises:
-        [`CompetitionError`]: The package lacks something, shows its answers, or the metric cannot score them.
+        `ValueError`: The package lacks something, shows its answers, or the metric cannot score them.
     """
-    exists = CompetitionError(f"{to} exists: remove it to import the package again")
-    if to.exists():
-        raise exists
-    try:
-        find_metric(metric, higher_is_better)
-    except ValueError as error:
-        raise CompetitionError(str(error)) from error
+    scoring = find_metric(metric, higher_is_better)
     check_links(folder)
     package = Package.at(folder)
     answers, id_column = _answers(package)
     targets = [str(name) for name in answers if name != id_column]
-    with new_folder(to, exists) as staged:
+    values = as_read(answers[targets])
+    with new_folder(to, CompetitionError(f"{to} exists: remove it to import the package again")) as staged:
         for path in package.public_files:
             copy_file(path, staged / "public" / path.relative_to(package.public))
-        if not (staged / "public").is_dir():
-            raise CompetitionError(f"there are no public files in {package.public}")
         if (leak := find_answers(staged / "public", answers, id_column)) is not None:
             raise CompetitionError(f"{leak} holds the answers: remove it from the package")
         text = package.description.read_text(encoding="utf-8", errors="replace")
         write_file(staged / "public" / "description.md", text)
         write_file(staged / "private" / "test.csv", csv_text(answers))
-        write_file(staged / "public" / "sample_submission.csv", csv_text(answers))  # replaced below
         layout: dict[str, Any] = {
             "id": folder.name,
             "metric": metric,
             "id_column": id_column,
             "target_columns": targets,
         }
-        values = as_read(answers[targets])
         if higher_is_better is not None:
-            layout |= {"higher_is_better": higher_is_better, "takes": str(what_it_takes(values))}
+            scoring = scoring._replace(takes=what_it_takes(values))
+            layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
+        try:
+            guess = answers.assign(**constant_guesses(values, scoring, len(answers)))
+        except TypeError as error:  # the mean of texts
+            raise CompetitionError(f"{metric} cannot score {', '.join(targets)}: {error}") from error
+        write_file(staged / "public" / "sample_submission.csv", csv_text(guess))
         competition = write_config(staged, layout, targets)
-        guess = answers.assign(**constant_guesses(values, competition.scoring, len(answers)))
-        write_file(competition.sample_submission, csv_text(guess))
         if not (score := competition.grade(competition.sample_submission)).valid:
             raise CompetitionError(f"{metric} cannot score a constant guess: {score.error}")
     return load_competition(str(to.absolute()))
@@ -199,34 +168,19 @@ def _are_equal(column: pd.Series, target: pd.Series) -> bool:
 
 def _answers(package: Package) -> tuple[pd.DataFrame, str]:
     """The answers, with the columns of the sample submission, all cells as texts; and the column with the ids."""
-    answers, sample = _table(package.answers), None if package.sample is None else _table(package.sample)
-    name = package.answers.name
+    answers, name = pd.read_csv(package.answers, dtype=str, na_filter=False), package.answers.name
+    sample = None if package.sample is None else pd.read_csv(package.sample, dtype=str, na_filter=False)
     if sample is not None:
         lacking, others = ([col for col in a if col not in b] for a, b in ((sample, answers), (answers, sample)))
         if len(lacking) == len(others) == 1:  # the one prediction has another name in the sample submission
             answers, lacking = answers.rename(columns={others[0]: lacking[0]}), []
         if lacking:
             raise CompetitionError(f"{name} lacks {listed(lacking)}, which the sample submission has")
-        if len(sample) != len(answers):
-            raise CompetitionError(f"{name} has {len(answers)} rows, and the sample submission {len(sample)}")
         answers = answers[list(sample)]
-    if len(answers) < 2:  # correlations and areas under a curve need two
-        raise CompetitionError(f"{name} has {len(answers)} rows, and needs 2 or more")
-    for column, values in as_read(answers).items():
-        numbers = pd.to_numeric(values, errors="coerce")
-        if unknown := int(values.isna().sum() + np.isinf(numbers).sum()):
-            raise CompetitionError(f"{name} has no value of {column!r} in {unknown} of {len(answers)} rows")
     for column in answers if len(answers.columns) > 1 else ():
         if answers[column].is_unique and (sample is None or set(answers[column]) == set(sample[column])):
             return answers, str(column)
     raise CompetitionError(f"{name} has no column of ids with answers beside it")
-
-
-def _table(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_csv(path, dtype=str, na_filter=False)
-    except ValueError as error:  # pandas' errors, and text that is not UTF-8
-        raise CompetitionError(f"{path.name} cannot be read: {' '.join(str(error).split())}") from error
 
 
 def _first(paths: Iterable[Path]) -> Path | None:

@@ -27,19 +27,6 @@ def list_competitions() -> list[str]:
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 
-def prepared_bench(data_dir: Path | str | None = None) -> list[str]:
-    """Ids of MLE-bench's other competitions that are prepared, if `mlebench` is installed; its own code grades them."""
-    names = sorted(path.parent.name for path in _in_data_dir("", data_dir).glob("*/prepared"))
-    return [name for name in names if name not in MLEBENCH_COMPETITIONS and bench_folder(name) is not None]
-
-
-def is_own(competition: Competition) -> bool:
-    """Whether it is the user's own: its id means nothing on another machine."""
-    known = (PREFIX, TASK_PREFIX, HUB_PREFIX)
-    is_known = competition.id in list_competitions() or bool(competition.grader)  # which has a name for it
-    return not is_known and not competition.id.startswith(known)
-
-
 def load_competition(
     competition_id: str | Path, data_dir: Path | str | None = None, holdout: float = 0.0
 ) -> Competition:
@@ -57,10 +44,9 @@ def load_competition(
             `competition_id`.
         data_dir (`Path` or `str`, *optional*):
             Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
-            MLE-bench's own default. The local competitions, mirrors and tasks are always made in `trl_mle`'s cache.
+            MLE-bench's own default.
         holdout (`float`, *optional*, defaults to `0.0`):
-            Share of the hidden answers' rows that only reports see (`Score.held_out`), at least 0 and below 1. With 0
-            training and reports use the same rows, as in https://huggingface.co/papers/2509.01684.
+            Share of the hidden answers' rows that only reports see (`Score.held_out`), at least 0 and below 1.
 
     Returns:
         [`Competition`]: The competition, ready to be read and graded.
@@ -107,12 +93,8 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
     # A mistyped name or path
     parent = Path(competition_id).parent
     beside = {folder.name: os.path.join(parent, folder.name) for folder in folders_in(parent.expanduser())}
-    if _is_path(competition_id):
-        hint = did_you_mean(Path(competition_id).name, beside, beside) or "trl-mle new makes one from a table"
-        raise CompetitionError(f"there is no folder {competition_id!r}; {hint}")
-    hint = did_you_mean(competition_id, [*list_competitions(), *beside], beside) or (
-        f"trl-mle competitions lists them, such as {list_competitions()[0]}; a folder begins with ./"
-    )
+    near = did_you_mean(Path(competition_id).name, [*list_competitions(), *beside], beside)
+    hint = near or "trl-mle competitions lists them, such as digits; a folder begins with ./"
     raise CompetitionError(f"unknown competition {competition_id!r}; {hint}")
 
 
@@ -177,10 +159,9 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
     try:
-        layout = Layout(**facts)
-    except TypeError as error:  # an unknown or a missing key, or a value that does not fit
-        raise CompetitionError(f"{config}: {str(error).removeprefix('Layout.__init__() ')}") from error
-    return competition_from_folder(name, layout, prepared)
+        return competition_from_folder(name, Layout(**facts), prepared)
+    except (TypeError, AttributeError) as error:  # an unknown or a missing key, or a value that does not fit
+        raise CompetitionError(f"{config}: {error}") from error
 
 
 def _read_config(config: Path) -> dict[Any, Any]:

@@ -45,18 +45,13 @@ def human_rank(competition: Competition, score: float) -> float | None:
 
 
 def leaderboard(competition: Competition) -> np.ndarray | None:
-    """
-    The final scores of Kaggle's teams, from an installed `mlebench`, or `None`. Raises [`CompetitionError`] if its file
-    has no scores.
-    """
+    """The final scores of Kaggle's teams, from an installed `mlebench`. Raises [`CompetitionError`] if its file has none."""
     folder = bench_folder(competition.id)
     if folder is None or not (path := folder / "leaderboard.csv").is_file():
         return None
     table = pd.read_csv(path)
     if "score" not in table:
-        raise CompetitionError(
-            f"{path} has no column 'score'; if it is a Git LFS pointer, get the file with: git lfs pull"
-        )
+        raise CompetitionError(f"{path} has no column 'score'; if it is a Git LFS pointer: git lfs pull")
     return table["score"].dropna().to_numpy()
 
 

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import yaml
-from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
@@ -18,16 +17,9 @@ from trl_mle.competitions.dates import as_times
 from trl_mle.competitions.loading import list_competitions, load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import check_links, csv_text, description, new_folder, write_file
-from trl_mle.competitions.reading import as_read, clean_name, first_cell, listed, read_table, shortened
+from trl_mle.competitions.reading import as_read, clean_name, listed, read_table, shortened
 from trl_mle.competitions.split import held_out_rows, last_rows, whole_groups
-from trl_mle.competitions.table_checks import (
-    ID_NAME,
-    compare_labels,
-    report_copies,
-    report_odd_cells,
-    report_splits,
-    report_telling_columns,
-)
+from trl_mle.competitions.table_checks import ID_NAME, report_copies, report_splits, report_telling_columns
 from trl_mle.competitions.targets import (
     check_target,
     constant_guesses,
@@ -76,8 +68,7 @@ def new_competition(
 ) -> Competition:
     """
     Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set. Rows without a
-    label and columns without information are left out. What programs should know is written into the description, and what
-    the user should know is logged, a line for each.
+    label and columns without information are left out. What the user should know is logged, a line for each.
 
     Args:
         table (`Path`), test (`Path`, *optional*):
@@ -87,8 +78,7 @@ def new_competition(
             Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first whose
             name ends in `id` and whose values differ; else ids are made.
         metric (`str`), higher_is_better (`bool`, *optional*):
-            As in [`~trl_mle.competitions.metrics.find_metric`]. Whether a function of your own compares labels or numbers
-            is found from the targets, and written into `competition.yaml`.
+            As in [`~trl_mle.competitions.metrics.find_metric`].
         folder (`Path`):
             Folder to write, which must not exist yet; its name is the competition's.
         test_share (`float`, *optional*, defaults to `0.25`):
@@ -99,68 +89,54 @@ def new_competition(
             How both tables are written: options of `pandas.read_csv`, see [`~trl_mle.competitions.reading.read_table`].
 
     Raises:
-        [`CompetitionError`], `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
+        `ValueError`, `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
-    exists = FileExistsError(f"{folder} exists: name another folder with --to")
-    if folder.exists():
-        raise exists
-    _check_name(folder.name)
+    if not path_slug(folder.name) or folder.name in list_competitions():
+        raise CompetitionError(
+            f"{folder.name!r} lacks letters from a to z, or is the name of a competition of ours: name another folder with --to"
+        )
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
-    if test is not None and test.exists() and table.exists() and test.samefile(table):
-        raise CompetitionError(f"--test names the table with labels, {table}: it takes rows without labels")
-    try:
-        scoring = find_metric(metric, higher_is_better)
-    except ValueError as error:
-        raise CompetitionError(str(error)) from error
     options = dict(read_csv or {})
     targets, id_column = [clean_name(name) for name in targets], id_column and clean_name(id_column)
-    rows = _labelled(read_table(table, options), table, targets, id_column)
-    if higher_is_better is not None:
-        scoring = scoring._replace(takes=what_it_takes(rows[targets]))
-    examples = _examples(rows, table, targets, id_column, metric, scoring)
-    if split is None:
-        report_splits(examples.features)
-        is_test, order = held_out_rows(examples.answers.set_index(examples.ids.to_numpy()), test_share), ""
-    else:
-        is_test, order = _split(rows, examples, split, test_share, options.get("date_format"))
-    if not is_test.any() or is_test.all():
-        raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
-    _report(examples, is_test)
-    files = _files(examples, is_test)
-    if test is not None:
-        files |= _final_files(examples, _test_rows(read_table(test, options), test, examples))
-    layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
-    layout |= _layout(examples.answers, is_test, split)
-    if higher_is_better is not None:
-        layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
-    text = _description(folder.name, files["public/sample_submission.csv"], examples, order, metric)
-    with new_folder(folder, exists) as staged:
+    scoring = find_metric(metric, higher_is_better)
+    with new_folder(folder, FileExistsError(f"{folder} exists: name another folder with --to")) as staged:
+        rows = _labelled(read_table(table, options), table, targets, id_column)
+        if higher_is_better is not None:
+            scoring = scoring._replace(takes=what_it_takes(rows[targets]))
+        examples = _examples(rows, targets, id_column, metric, scoring)
+        is_test, order = _hidden(rows, examples, split, test_share, options.get("date_format"))
+        shown, known = [examples.ids] * examples.has_own_ids, examples.targets
+        report_copies(pd.concat([examples.features, known], axis=1), is_test)
+        report_telling_columns(as_read(pd.concat([*shown, examples.features], axis=1)), as_read(known))
+        files = _files(examples, is_test)
+        if test is not None:
+            files |= _final_files(read_table(test, options), test, examples)
         for name, part in files.items():
             write_file(staged / name, csv_text(part))
+        text = _description(folder.name, files["public/sample_submission.csv"], examples, order, metric)
         for name in ("public", FINAL) if test is not None else ("public",):
             write_file(staged / name / "description.md", text)
+        layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
+        layout |= _columns(examples.answers, is_test, split)
+        if higher_is_better is not None:
+            layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
         competition = write_config(staged, layout, targets)
-        score = competition.grade(competition.sample_submission)
-        if not score.valid:
-            raise CompetitionError(
-                f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}; make the competition with "
-                f"another metric, then write metric: {metric} into {CONFIG}"
-            )
+        if not (score := competition.grade(competition.sample_submission)).valid:
+            raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
     return load_competition(str(folder.absolute()))
 
 
 def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
     """
-    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises [`CompetitionError`], which
-    names the targets, if its answers cannot be graded.
+    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises [`CompetitionError`] if
+    its answers cannot be graded.
     """
     write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
     competition = load_competition(str(staged))
     try:
-        competition.check_answers()
-        if (final := final_competition(competition)) is not None:
-            final.check_answers()
+        for part in filter(None, (competition, final_competition(competition))):
+            part.check_answers()
     except CompetitionError as error:  # it names a file that goes with the temporary folder
         raise CompetitionError(f"{competition.metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
     return competition
@@ -184,35 +160,28 @@ def final_competition(competition: Competition) -> Competition | None:
     )
 
 
-def _check_name(name: str) -> None:
-    if not path_slug(name):
-        raise CompetitionError(f"{name!r} has no letter from a to z and no digit: name another folder with --to")
-    if name in list_competitions():
-        raise CompetitionError(f"a competition of ours is called {name!r}: name another folder with --to")
-
-
-def _labelled(rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column: str | None) -> pd.DataFrame:
+def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: str | None) -> pd.DataFrame:
     """The rows with all targets."""
-    for name in [*targets, *([id_column] if id_column is not None else [])]:
+    for name in [*targets, *([] if id_column is None else [id_column])]:
         if name not in rows:
-            columns = ", ".join(map(repr, rows.columns[:20]))  # so that an invisible character shows
-            raise CompetitionError(f"{table} has no column {name!r}; it has {columns}")
+            raise CompetitionError(f"{table} has no column {name!r}; it has {_names(rows)}")
     if len(set(targets)) < len(targets) or id_column in targets:
         raise CompetitionError("--target names a column twice, or the ids")
-    unknown = as_read(rows[list(targets)]).isna().any(axis=1)
+    unknown = as_read(rows[targets]).isna().any(axis=1)
+    names = " or ".join(map(repr, targets))
     if unknown.any():
-        names = " or ".join(map(repr, targets))
         logger.warning("rows without %s are set aside: %d of %d", names, unknown.sum(), len(rows))
-        if (rows.loc[unknown, list(targets)] == "None").any(axis=None):
-            logger.warning("pandas reads None as a missing value: if it is a label, call it otherwise")
     if (count := int((~unknown).sum())) < LEAST_ROWS:
-        names = " and ".join(map(repr, targets))
         raise CompetitionError(f"{table} has {count} rows with {names}: take {LEAST_ROWS} at least")
     return rows[~unknown]
 
 
+def _names(rows: pd.DataFrame) -> str:
+    return ", ".join(map(repr, rows.columns[:20]))  # so that an invisible character shows
+
+
 def _examples(
-    rows: pd.DataFrame, table: Path, targets: Sequence[str], id_column: str | None, metric: str, scoring: Metric
+    rows: pd.DataFrame, targets: list[str], id_column: str | None, metric: str, scoring: Metric
 ) -> _Examples:
     for name in targets:
         check_target(rows[name], metric, scoring.takes)
@@ -230,18 +199,10 @@ def _examples(
         logger.warning("columns with the same cell in all rows are left out: %s", listed(same))
     features = features.drop(columns=same)
     if features.empty:
-        columns = ", ".join([str(ids.name), *targets])
-        raise CompetitionError(f"{table} has no column but {columns}: there is nothing to predict from")
-    targets_there = rows[list(targets)]
-    return _Examples(ids, features, targets_there, answers, labels, list(goals.values()), scoring, ids.name in rows)
-
-
-def _report(examples: _Examples, is_test: np.ndarray) -> None:
-    """Warns of what the table may give away, or hold by mistake."""
-    report_copies(pd.concat([examples.features, examples.targets], axis=1), is_test)
-    report_odd_cells(examples.features)
-    shown = [examples.ids] * examples.has_own_ids
-    report_telling_columns(as_read(pd.concat([*shown, examples.features], axis=1)), as_read(examples.targets))
+        raise CompetitionError(
+            f"the table has no column but {', '.join([str(ids.name), *targets])}: nothing to predict from"
+        )
+    return _Examples(ids, features, rows[targets], answers, labels, list(goals.values()), scoring, ids.name in rows)
 
 
 def _files(examples: _Examples, is_test: np.ndarray) -> dict[str, pd.DataFrame]:
@@ -254,15 +215,22 @@ def _files(examples: _Examples, is_test: np.ndarray) -> dict[str, pd.DataFrame]:
     }
 
 
-def _final_files(examples: _Examples, unknown: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The files of [`final_competition`], with all labels, for these rows without."""
-    ids = unknown[examples.ids.name]
-    placeholders = placeholder_answers(examples.answers, examples.scoring.takes, len(unknown))
+def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[str, pd.DataFrame]:
+    """The files of [`final_competition`], with all labels, for these rows without. Generated ids count from 0."""
+    id_column, features, answers = str(examples.ids.name), list(examples.features), examples.answers
+    if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
+        raise CompetitionError(
+            f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
+        )
+    unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
+    ids = unknown[id_column]
+    _check_ids(ids)
+    placeholders = placeholder_answers(answers, examples.scoring.takes, len(rows))
     return {
         f"{FINAL}/train.csv": examples.labelled,
-        f"{FINAL}/test.csv": unknown,
-        f"{FINAL}/sample_submission.csv": _sample(ids, examples.answers, examples.scoring),
-        f"private/{FINAL}.csv": pd.DataFrame({str(ids.name): ids, **placeholders}),
+        f"{FINAL}/test.csv": unknown[[id_column, *features]],
+        f"{FINAL}/sample_submission.csv": _sample(ids, answers, examples.scoring),
+        f"private/{FINAL}.csv": pd.DataFrame({id_column: ids, **placeholders}),
     }
 
 
@@ -297,28 +265,32 @@ def _as_equal(cells: pd.Series) -> pd.Series:
     return numbers.astype(object).where(numbers.abs() < 2**53, cells)
 
 
-def _split(
-    rows: pd.DataFrame, examples: _Examples, split: str, share: float, date_format: Any
+def _hidden(
+    rows: pd.DataFrame, examples: _Examples, split: str | None, share: float, date_format: Any
 ) -> tuple[np.ndarray, str]:
     """A mask of the hidden rows, and what the description says about them."""
-    kind, _, name = split.partition(":")
-    name, rows = clean_name(name), rows.loc[examples.ids.index].drop(columns=list(examples.targets))
-    if kind not in ("time", "group") or name not in rows:
-        columns = ", ".join(map(repr, rows.columns[:20]))
-        raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {columns}; got {split!r}")
-    if kind == "group":
-        if lacking := int((rows[name] == "").sum()):
-            logger.warning("--split %s: rows without %r stay together: %d of %d", split, name, lacking, len(rows))
-        is_test, order = whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
+    order = ""
+    if split is None:
+        report_splits(examples.features)
+        is_test = held_out_rows(examples.answers.set_index(examples.ids.to_numpy()), share)
     else:
-        times = as_times(rows[name], date_format.get(name) if isinstance(date_format, dict) else date_format)
-        is_test, order = last_rows(times, share), f"By `{name}`, the rows of test.csv come after those of train.csv."
-        if is_test.any() and not is_test.all():
-            ends = times[~is_test].max(), times[is_test].min()
-            logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(moment, ends))
-    takes = examples.scoring.takes
-    if is_test.any() and not is_test.all() and takes not in (Takes.NUMBERS, Takes.TEXTS):
-        compare_labels(examples.targets, is_test, f"--split {split} with --test_share {share:g}", takes)
+        kind, _, name = split.partition(":")
+        name, rows = clean_name(name), rows.loc[examples.ids.index].drop(columns=list(examples.targets))
+        if kind not in ("time", "group") or name not in rows:
+            raise CompetitionError(
+                f"--split must be time:COLUMN or group:COLUMN, with one of {_names(rows)}; got {split!r}"
+            )
+        if kind == "group":
+            is_test, order = whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
+        else:
+            times = as_times(rows[name], date_format.get(name) if isinstance(date_format, dict) else date_format)
+            is_test = last_rows(times, share)
+            order = f"By `{name}`, the rows of test.csv come after those of train.csv."
+    if not is_test.any() or is_test.all():
+        raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
+    if order.startswith("By"):
+        ends = times[~is_test].max(), times[is_test].min()
+        logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(moment, ends))
     return is_test, order
 
 
@@ -331,36 +303,17 @@ def _sample(ids: pd.Series, answers: pd.DataFrame, scoring: Metric) -> pd.DataFr
     return pd.DataFrame({str(ids.name): ids, **constant_guesses(answers, scoring, len(ids))})
 
 
-def _test_rows(rows: pd.DataFrame, table: Path, examples: _Examples) -> pd.DataFrame:
-    """The unlabelled rows, with the features of the others; generated ids count from 0."""
-    id_column, features = str(examples.ids.name), list(examples.features)
-    if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
-        raise CompetitionError(
-            f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
-        )
-    if len(rows) < 2:  # correlations and areas under a curve need two
-        raise CompetitionError(f"{table} has {len(rows)} rows: take 2 at least")
-    unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
-    _check_ids(unknown[id_column])
-    cells, seen = as_read(unknown[features]), as_read(examples.features)
-    for name in seen.select_dtypes("number").columns.difference(cells.select_dtypes("number").columns):
-        is_text = cells[name].notna() & pd.to_numeric(unknown[name], errors="coerce").isna()
-        # All of them may be numbers, but one too long for 64 bits
-        where = first_cell(unknown[name], is_text if is_text.any() else cells[name].notna())
-        raise CompetitionError(f"{table}: {name!r} is {where}, but the rows with labels have numbers: make both alike")
-    return unknown[[id_column, *features]]
-
-
-def _layout(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
+def _columns(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
     """What `competition.yaml` says about columns."""
-    layout: dict[str, Any] = {"target_columns": list(answers.columns)}
+    columns: dict[str, Any] = {"target_columns": list(answers.columns)}
     if split is not None and split.startswith("group:"):
-        layout["group_column"] = clean_name(split.removeprefix("group:"))
-    whole, hidden = as_read(answers), as_read(answers[is_test])
-    texts = [name for name in whole if is_numeric_dtype(hidden[name]) and not is_numeric_dtype(whole[name])]
-    if texts:  # labels such as 1, 2 and x, where no hidden row has an x
-        layout["text_columns"] = texts
-    return layout
+        columns["group_column"] = clean_name(split.removeprefix("group:"))
+    whole, hidden = (set(as_read(part).select_dtypes("number")) for part in (answers, answers[is_test]))
+    if texts := [
+        name for name in answers if name in hidden - whole
+    ]:  # labels 1, 2 and x, where no hidden row has an x
+        columns["text_columns"] = texts
+    return columns
 
 
 def _description(name: str, sample: pd.DataFrame, examples: _Examples, order: str, metric: str) -> str:
@@ -373,21 +326,15 @@ def _description(name: str, sample: pd.DataFrame, examples: _Examples, order: st
         shown = ", ".join(map(str, labels[:20])) + (", …" if len(labels) > 20 else "")
         columns = f"There is a column with the probability of each label, in ascending order, as in classes_: {shown}."
         evaluation = f"{columns} {evaluation}"  # the order first: a prompt may not have room for more
-    shown_columns = features.columns[:40]
-    data = "\n".join(f"- `{column}`: such as `{_example(features[column])}`." for column in shown_columns)
-    if len(features.columns) > len(shown_columns):
-        data += f"\n- {len(features.columns) - len(shown_columns)} more columns."
-    data += f"\n- {what}: to be predicted (train only)."
+    cells = {column: shortened(next(filter(None, features[column]), "")) for column in features.columns[:40]}
+    data = [f"- `{column}`: such as `{cell}`." for column, cell in cells.items()]
+    if (others := len(features.columns) - len(cells)) > 0:
+        data.append(f"- {others} more columns.")
     return description(
         title=name,
         overview=f"Predict {what} of each row of test.csv from its other columns. {order}".strip(),
         evaluation=evaluation,
         submission="A row for each row of test.csv, in this form:",
         sample=sample,
-        data=data,
+        data="\n".join([*data, f"- {what}: to be predicted (train only)."]),
     )
-
-
-def _example(column: pd.Series) -> str:
-    cells = column[column != ""]
-    return "" if cells.empty else shortened(cells.iloc[0])

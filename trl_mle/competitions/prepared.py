@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -41,9 +40,11 @@ def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None])
 @contextmanager
 def new_folder(folder: Path, refusal: Exception) -> Iterator[Path]:
     """
-    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal` if another
-    process has made the folder meanwhile.
+    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal` if the
+    folder exists, or another process makes it meanwhile.
     """
+    if folder.exists():
+        raise refusal
     parent = folder.absolute().parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -86,16 +87,13 @@ def check_links(folder: Path) -> None:
     Raises [`CompetitionError`] if a link in a folder leads out of it, to labels or to any file of the user's. Sandboxed
     programs cannot follow it, but prompts and exports would. The folder itself may be a link.
     """
-    real, left = os.path.realpath(folder), [os.fspath(folder)]
-    while left:
-        with os.scandir(left.pop()) as entries:  # whose kinds need no look at each of many files
-            for entry in entries:
-                if entry.is_symlink() and not Path(os.path.realpath(entry)).is_relative_to(real):
-                    raise CompetitionError(
-                        f"{entry.path} is a link out of {folder}: put a copy in its place, if programs may see it"
-                    )
-                if entry.is_dir(follow_symlinks=False):
-                    left.append(entry.path)
+    real = os.path.realpath(folder)
+    for place, folders, files in os.walk(folder):
+        for path in (os.path.join(place, name) for name in (*folders, *files)):
+            if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(real):
+                raise CompetitionError(
+                    f"{path} is a link out of {folder}: put a copy in its place, if programs may see it"
+                )
 
 
 def _make_folder(path: Path) -> None:
@@ -110,12 +108,8 @@ def csv_text(table: pd.DataFrame) -> str:
     """A table as CSV text with a header and without an index. Line ends in cells become line feeds."""
     text = table.to_csv(index=False, lineterminator="\n")
     if "\r" in text:  # where Python does not quote it, it would end the row
-        text = table.map(_with_line_feeds).to_csv(index=False, lineterminator="\n")
+        text = table.replace("\r\n?", "\n", regex=True).to_csv(index=False, lineterminator="\n")
     return text
-
-
-def _with_line_feeds(cell: Any) -> Any:
-    return cell.replace("\r\n", "\n").replace("\r", "\n") if isinstance(cell, str) else cell
 
 
 def description(title: str, overview: str, evaluation: str, submission: str, sample: pd.DataFrame, data: str) -> str:

@@ -1,16 +1,11 @@
 """Reads a table with `pandas.read_csv`, and refuses what would be misread without a word."""
 
-import bz2
 import csv
-import gzip
 import io
 import json
 import logging
-import lzma
 import re
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +25,6 @@ PLACES = ("header", "names", "skiprows", "comment", "index_col", "usecols")
 VALUES = ("decimal", "thousands", "na_values")
 OPTIONS = (*DIALECT, *PLACES, "skipfooter", *VALUES, "encoding", "date_format")
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
-OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 # Beside others, charset-normalizer takes short texts in these for those of old Macs and terminals, or for Chinese
 _ENCODINGS = ["utf_16", "cp1252", "cp1250", "cp1251", "cp1253", "cp1254"]
 _TOTAL = r"(?i)\W*(?:(?:grand|sub)[ -]?)?(?:totals?|sums?|summe|gesamt|average|mean)\W*"
@@ -53,25 +46,22 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
 
 def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """
-    Reads a table, all cells as texts without surrounding spaces; numbers that only the options make numbers are rewritten.
-    Whatever is not plain CSV in UTF-8 is logged. The index counts the rows as a spreadsheet does: the header is row 1.
+    Reads a table with a header, all cells as texts without surrounding spaces; numbers that only the options make numbers are
+    rewritten. The index counts the rows as a spreadsheet does: the header is row 1. Raises [`CompetitionError`] or
+    `FileNotFoundError` if the file is no such table, or does not exist.
 
     Args:
         path (`Path`):
-            Text with a header, also compressed.
+            The file.
         options (`Mapping[str, Any]`, *optional*):
-            Some of [`OPTIONS`], as `pandas.read_csv` takes them. By default, the separator and the encoding are guessed.
-
-    Raises:
-        [`CompetitionError`], `FileNotFoundError`: The file is no table with a header, or does not exist.
+            Some of [`OPTIONS`], as `pandas.read_csv` takes them. By default, the separator is guessed.
     """
     options = {"skipinitialspace": True, **(options or {})}
     text = _text(path, options.pop("encoding", None))
     options.pop("date_format", None)
-    options.setdefault("sep", max(SEPARATORS, key=lambda sign: _fitness(text, sign)))
-    notes = []
+    options.setdefault("sep", max(",;\t|", key=lambda sign: _fitness(text, sign)))
     if options["sep"] != ",":
-        notes.append(f"separated by {SEPARATORS.get(options['sep'], options['sep'])}")
+        logger.warning("%s: separated by %r", path, options["sep"])
     _check_rows(path, text, options)
     structure = {name: value for name, value in options.items() if name not in VALUES}
     cells = _parsed(path, text, **structure, dtype=str, na_filter=False)
@@ -81,11 +71,9 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
             cells[name] = cells[name].mask(values[name].isna(), "")
             if is_numeric_dtype(values[name]) and not is_numeric_dtype(as_read(cells[[name]])[name]):
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
-    cells = _with_plain_names(path, cells.apply(lambda column: column.str.strip()), notes)
+    cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))
     if "skipfooter" not in options:
         _check_last_row(path, cells)
-    if notes:
-        logger.warning("%s: %s", path, "; ".join(notes))
     return cells
 
 
@@ -123,40 +111,20 @@ def shortened(text: str) -> str:
 
 
 def _text(path: Path, encoding: str | None) -> str:
-    content = _content(path)
-    refusal = f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv "
-    refusal += "encoding=utf-16"
-    try:
-        text = content.decode(encoding or "utf-8-sig")
-    except (UnicodeDecodeError, LookupError) as error:
-        guesses = [] if encoding else list(from_bytes(content, cp_isolation=_ENCODINGS))
-        if not guesses:
-            raise CompetitionError(refusal) from error
-        # Of equally good ones, the most frequent
-        guess = min(guesses, key=lambda match: (match.chaos, -match.coherence, match.encoding != "cp1252"))
-        logger.warning("%s: read as %s; name another with --read_csv encoding=latin-1", path, guess.encoding)
-        text = str(guess)
-    if "\0" in text:
-        raise CompetitionError(refusal)
-    return text
-
-
-def _content(path: Path) -> bytes:
     if not path.is_file():
         raise FileNotFoundError(f"there is no table {path}")
-    kind = path.suffix.lower()
+    content = path.read_bytes()
     try:
-        if kind == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                names = [name for name in archive.namelist() if not re.search(r"/$|^__MACOSX/", name)]
-                if len(names) != 1:
-                    raise CompetitionError(f"{path} holds {len(names)} files: take the table out of it")
-                return archive.read(names[0])
-        with OPENERS.get(kind, open)(path, "rb") as file:
-            return file.read()
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
-        # `RuntimeError`: the archive is encrypted, or compressed in a way that Python lacks
-        raise CompetitionError(f"{path} cannot be read: {error}") from error
+        text = content.decode(encoding or "utf-8-sig")
+    except (UnicodeDecodeError, LookupError):
+        text = "\0"
+    if "\0" in text:
+        guess = from_bytes(content, cp_isolation=_ENCODINGS).best()
+        raise CompetitionError(
+            f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv encoding="
+            f"{'utf-16' if guess is None else guess.encoding}"
+        )
+    return text
 
 
 def _fitness(text: str, separator: str) -> tuple[bool, int]:
@@ -169,8 +137,7 @@ def _fitness(text: str, separator: str) -> tuple[bool, int]:
 def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
     """Refuses quotes that do not enclose a cell, and rows of another length than the header."""
     dialect = {name: options[name] for name in DIALECT if name in options}
-    separator = dialect.pop("sep")
-    if len(separator) != 1:  # a regular expression
+    if len(separator := dialect.pop("sep")) != 1:  # a regular expression
         return
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, **dialect)
@@ -193,9 +160,9 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
     for line, length in lengths[: len(lengths) - options.get("skipfooter", 0)]:
         if length != width and not options.keys() & set(PLACES):
             raise CompetitionError(
-                f"line {line} of {path} has {length} cells, and the header {width}: quote texts that hold a separator, and leave "
-                "out other lines with --read_csv skiprows=1 (at the top) or skipfooter=1 (at the bottom), or a cell too many with "
-                "index_col=0 (R's row names) or index_col=false (at the end)"
+                f"line {line} of {path} has {length} cells, and the header {width}: quote texts that hold a separator; leave out "
+                "lines with --read_csv skiprows=1 or skipfooter=1, a cell too many with index_col=0 (R's row names) or "
+                "index_col=false"
             )
 
 
@@ -215,21 +182,20 @@ def _parsed(path: Path, text: str, **options: Any) -> pd.DataFrame:
     return table.set_axis(range(2, len(table) + 2)).set_axis(map(clean_name, map(str, table.columns)), axis=1)
 
 
-def _with_plain_names(path: Path, cells: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+def _without_repetitions(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
     """The table without columns that only count the rows, and rows that repeat the header."""
     if not cells.columns.is_unique:
         raise CompetitionError(f"{path} has two columns {cells.columns[cells.columns.duplicated()][0]!r}: rename one")
     # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
     unnamed = [
-        str(name)
-        for name in cells
-        if re.fullmatch(r"Unnamed: \d+", str(name)) and cells[name].str.fullmatch(r"\d*").all()
+        name
+        for name in cells.columns[cells.columns.str.fullmatch(r"Unnamed: \d+")]
+        if cells[name].str.fullmatch(r"\d*").all()
     ]
     if counting := [name for name in unnamed if cells[name].any()]:
-        notes.append(f"left out {listed(counting)}, which numbers rows")
-    is_header = (cells == cells.columns).all(axis=1)
-    if is_header.any():
-        notes.append(f"left out {is_header.sum()} rows that repeat the header")
+        logger.warning("%s: left out %s, which numbers rows", path, listed(counting))
+    if (is_header := (cells == cells.columns).all(axis=1)).any():
+        logger.warning("%s: left out %d rows that repeat the header", path, is_header.sum())
     return cells[~is_header].drop(columns=unnamed)
 
 

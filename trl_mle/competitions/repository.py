@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import CompetitionError
-from trl_mle.competitions.prepared import cached_folder, copy_files
+from trl_mle.competitions.prepared import cached_folder
 
 
 HUB_PREFIX = "hf://datasets/"
@@ -58,33 +58,31 @@ def without_revision(name: str) -> str:
 
 def download(name: str) -> Path:
     """
-    The folder of a competition in a repository, downloaded on first use to the Hub's cache, which holds links, and copied from
-    there to `trl_mle`'s: programs see a competition's folder, and not where its links lead. A name with its commit, as
+    The folder of a competition in a repository, downloaded to `trl_mle`'s cache on first use. A name with its commit, as
     [`tasks_in_repository`] gives them, asks the Hub on first use only. Raises [`CompetitionError`] if it cannot be downloaded.
     """
+    from huggingface_hub import HfApi, snapshot_download
+
     place = _place(name)
     commit = place.revision
     if commit is None or not re.fullmatch("[0-9a-f]{40}", commit):
-        commit = _snapshot(place).name  # which is named after its commit
+        with _hub_errors(name):
+            commit = HfApi().dataset_info(place.repository, revision=commit).sha
 
-    def copy(to: Path) -> None:
-        folder = _snapshot(place._replace(revision=commit)) / place.folder
-        if not folder.is_dir():
+    def write(to: Path) -> None:
+        files = f"{place.folder}/*" if place.folder else None
+        with _hub_errors(name):
+            # To a folder of ours: the Hub's cache holds links, and programs do not see where they lead
+            snapshot_download(
+                place.repository, repo_type="dataset", revision=commit, allow_patterns=files, local_dir=to
+            )
+        for path in (to, *to.rglob("*")):  # whatever the umask: sandboxed programs run as another user
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        if not (to / place.folder).is_dir():
             raise CompetitionError(f"{name!r} is not in the repository: it has no folder {place.folder!r}")
-        copy_files(folder, to)
 
-    return cached_folder(name, quote(f"{place.repository}@{commit}/{place.folder}", safe=""), copy)
-
-
-def _snapshot(place: _Place) -> Path:
-    """The Hub's cache of a repository at a commit, with the files of a competition."""
-    from huggingface_hub import snapshot_download
-
-    files = f"{place.folder}/*" if place.folder else None
-    with _hub_errors(place.name):
-        return Path(
-            snapshot_download(place.repository, repo_type="dataset", revision=place.revision, allow_patterns=files)
-        )
+    folder = cached_folder(name, quote(f"hub/{place.repository}@{commit}/{place.folder}", safe=""), write)
+    return folder / place.folder
 
 
 @contextmanager

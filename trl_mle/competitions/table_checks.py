@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from trl_mle.competitions.competition import CompetitionError
 from trl_mle.competitions.dates import readings_of
-from trl_mle.competitions.metrics import Takes
-from trl_mle.competitions.reading import as_read, first_cell, listed
+from trl_mle.competitions.reading import listed
 
 
 logger = logging.getLogger(__name__)
@@ -20,7 +18,6 @@ LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column m
 LEAST_TIMES = 5  # different dates or ids, with which a random split may leak
 ID_NAME = re.compile(r"(?:^|[\W_]|[a-z])I[dD]$|(?:^|[\W_])id$")
 _WHO = re.compile(r"name|person|subject|patient|participant|user|customer|player", re.IGNORECASE)
-_NUMBER = r"[+\-−]?\d+(?:[.,'’\s]\d+)*"  # as some country writes it
 
 
 def report_splits(features: pd.DataFrame) -> None:
@@ -54,12 +51,11 @@ def report_telling_columns(features: pd.DataFrame, targets: pd.DataFrame) -> Non
     # Where each row is there twice, each column would seem to
     rows = pd.concat([features, targets], axis=1).drop_duplicates()
     for target in targets:
-        telling = [name for name in features if _determines(rows[name], rows[target])]
-        if telling:
-            logger.warning(
-                "each of these columns determines %r exactly: %s; leave out those that are not known before it is",
-                target, listed(telling),
-            )  # fmt: skip
+        if telling := [name for name in features if _determines(rows[name], rows[target])]:
+            message = (
+                "each of these columns determines %r exactly: %s; leave out those that are not known before it is"
+            )
+            logger.warning(message, target, listed(telling))
 
 
 def _determines(column: pd.Series, target: pd.Series) -> bool:
@@ -84,33 +80,9 @@ def _determines(column: pd.Series, target: pd.Series) -> bool:
 def report_copies(rows: pd.DataFrame, is_test: np.ndarray) -> None:
     """Warns of hidden rows of which train.csv has a copy, with the answer."""
     each = pd.util.hash_pandas_object(rows, index=False)
-    copies = int(each[is_test].isin(each[~is_test]).sum())
-    if copies > 0.01 * is_test.sum():
-        logger.warning(
-            "%d of %d hidden rows are also in train.csv, with their targets: if they are the same examples, keep one of each",
-            copies, is_test.sum(),
-        )  # fmt: skip
-
-
-def report_odd_cells(features: pd.DataFrame) -> None:
-    """Warns of columns that are texts to programs, because a few cells are no numbers, or all are in another form."""
-    for name, cells in as_read(features).items():
-        cells = cells.dropna()
-        is_odd = ~np.isfinite(pd.to_numeric(cells, errors="coerce"))
-        if 0 < is_odd.mean() <= 0.1:
-            where = first_cell(features[name][cells.index], is_odd)
-            logger.warning("%r holds numbers, but also %s: correct or empty it if that is wrong", name, where)
-        elif is_odd.any() and cells.str.fullmatch(_NUMBER).all() and not holds_times(features[name]):
-            where = first_cell(features[name][cells.index], is_odd)
-            logger.warning("%r holds %s: if these are numbers, say --read_csv decimal=, or thousands=.", name, where)
-
-
-def compare_labels(targets: pd.DataFrame, is_test: np.ndarray, split: str, takes: Takes) -> None:
-    """Warns of labels that only hidden rows have, and refuses a side that has a single one where two are needed."""
-    for name, cells in as_read(targets).items():
-        shown, hidden = cells[~is_test].unique().tolist(), cells[is_test].unique().tolist()
-        for labels, side in (shown, "train.csv"), (hidden, "the hidden rows"):
-            if len(labels) == 1 < cells.nunique() and (labels is shown or takes is Takes.SCORES):
-                raise CompetitionError(f"{split} leaves {side} one label of {name!r}, {labels[0]!r}: change either")
-        if only := sorted(set(hidden) - set(shown)):
-            logger.warning("%s leaves train.csv no row with these labels of %r: %s", split, name, listed(only))
+    copies, count = int(each[is_test].isin(each[~is_test]).sum()), int(is_test.sum())
+    if copies > 0.01 * count:
+        message = (
+            "%d of %d hidden rows are also in train.csv, with their targets: if they are the same examples, keep one"
+        )
+        logger.warning(message, copies, count)

@@ -26,26 +26,20 @@ def what_it_takes(targets: pd.DataFrame) -> Takes:
 
 def check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
     """Refuses a target that the metric is not for."""
-    numbers, labels = pd.to_numeric(cells, errors="coerce"), as_read(cells.to_frame()).iloc[:, 0].value_counts()
-    if len(labels) == 1:
+    numbers = pd.to_numeric(cells, errors="coerce")
+    if as_read(cells.to_frame()).iloc[:, 0].nunique() == 1:
         raise CompetitionError(f"{cells.name!r} is {cells.iloc[0]!r} in all rows: there is nothing to learn")
-    if takes is Takes.TEXTS and numbers.notna().all():
-        raise CompetitionError(f"{metric} compares texts, and {cells.name!r} holds {cells.iloc[0]!r}")
     if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
-        do = "correct or empty it" if is_odd.mean() < 0.5 else "take accuracy for labels"
-        do += ", or say how numbers are written, as in --read_csv decimal=, thousands=. na_values=?"
-        raise CompetitionError(f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: {do}")
-    if takes is Takes.PROBABILITIES and len(labels) <= len(cells) / 4 and (numbers % 1).abs().gt(0).any():
         raise CompetitionError(
-            f"{cells.name!r} holds {cells[(numbers % 1).abs().gt(0)].iloc[0]}, and scikit-learn's classifiers take no fractions for labels: "
-            "write a letter before each, or take rmse, mae or r2"
+            f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: correct or empty it, say how "
+            "numbers are written, as in --read_csv decimal=, thousands=. na_values=?, or take accuracy for labels"
         )
-    if takes is Takes.LABELS and numbers.notna().all():
-        is_whole = numbers % 1 == 0
-        if not is_whole.all() or numbers.nunique() > len(cells) / 2:
+    if takes in (Takes.LABELS, Takes.PROBABILITIES) and numbers.notna().all():
+        has_fraction = numbers % 1 != 0
+        if has_fraction.any() or numbers.nunique() > len(cells) / 2:
             raise CompetitionError(
-                f"{cells.name!r} looks continuous ({cells.iloc[is_whole.argmin()]}, say), and {metric} is for labels: take "
-                "rmse, mae or r2"
+                f"{cells.name!r} looks continuous ({cells.iloc[has_fraction.argmax()]}, say), and {metric} is for labels: "
+                "take rmse, mae or r2, or write a letter before each label"
             )
 
 
@@ -74,7 +68,7 @@ def make_answers(
             raise CompetitionError(f"{metric} takes one --target, a column of labels")
         seen = as_read(rows[targets])[targets[0]]
         labels = sorted(seen.unique().tolist())
-        if not 2 <= len(labels) <= min(len(rows) / 4, MAX_COLUMNS - 1):
+        if len(labels) > min(len(rows) / 4, MAX_COLUMNS - 1):
             raise CompetitionError(
                 f"{targets[0]!r} has {len(labels)} different values: {metric} takes labels, {MAX_COLUMNS - 1} at most, with "
                 "four rows each on average"
@@ -106,8 +100,7 @@ def placeholder_answers(answers: pd.DataFrame, takes: Takes, count: int) -> dict
         one_hot = np.eye(len(answers.columns), dtype=int)[np.arange(count) % len(answers.columns)]
         return dict(zip(answers.columns, one_hot.T, strict=True))
     columns = {}
-    for name in answers.columns:
-        values = answers[name].unique()
-        is_number = pd.to_numeric(pd.Series(values), errors="coerce").notna()
-        columns[name] = np.resize(values[np.argsort(is_number, kind="stable")], count)
+    for name, column in answers.items():
+        is_number = pd.to_numeric(values := pd.Series(column.unique()), errors="coerce").notna()
+        columns[str(name)] = np.resize(values[np.argsort(is_number, kind="stable")], count)
     return columns

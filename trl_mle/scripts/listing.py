@@ -1,5 +1,7 @@
 """`trl-mle competitions`: lists them with their metrics and rows."""
 
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import pandas as pd
@@ -8,7 +10,6 @@ from rich.text import Text
 
 from trl_mle.competitions import CompetitionError, list_competitions, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
-from trl_mle.competitions.loading import prepared_bench
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.mirrors import FACTS, PREFIX
 from trl_mle.scripts.printing import print_json
@@ -33,19 +34,15 @@ def list_all(data_dir: str | None, as_json: bool) -> int:
     table.add_column("competition", overflow="fold")
     table.add_column("metric")
     table.add_column("test rows", justify="right", max_width=6)
-    for status, title in TITLES.items():
-        of_status = [row for row in rows if row["status"] == status]
-        if of_status:
-            table.add_row()
-            table.add_row(Text(title, style="bold"))
-        for row in of_status:
+    for status, members in groupby(sorted(rows, key=lambda row: [*TITLES].index(row["status"])), itemgetter("status")):
+        table.add_row()
+        table.add_row(Text(TITLES[status], style="bold"))
+        for row in members:
             metric = metric_name(row["metric"], row["higher_is_better"])
             table.add_row(row["id"].removeprefix(PREFIX), metric, str(row["test_rows"] or "-"))
     console = PlainConsole()
     console.print(table)
     console.print("Generated without end: task:train/<n> and task:test/<n>, n = 0, 1, 2, …")
-    if others := prepared_bench(data_dir):
-        console.print(f"Prepared, and graded by MLE-bench's own code: {', '.join(others)}", soft_wrap=True)
     return 0
 
 

@@ -38,27 +38,24 @@ def new(
     competition = new_competition(
         table, targets, metric, folder, id_column, test_share, test, higher_is_better, split, options
     )
-    score = competition.grade(competition.sample_submission).value
-    assert score is not None  # otherwise no folder would have been made
+    score = competition.grade(competition.sample_submission).value or 0.0
     name = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
     facts = facts_table()
-    facts.add_row("competition", name)
-    for what, fact in _read(competition, targets, options.get("date_format")):
-        facts.add_row(what, fact)
-    facts.add_row("metric", metric_name(metric, competition.higher_is_better))
-    if competition.rule:
-        facts.add_row("", f"prompts say: {competition.rule}")
-    facts.add_row("", f"a constant guess scores {score + 0.0:.5g}")
-    facts.add_row("to edit", f"{folder}/public/description.md, Overview: what prompts show")
-    facts.add_row("then", f"trl-mle prompt {name}")
-    facts.add_row("", f"trl-mle run {name} solution.py")
-    facts.add_row("", f"trl-mle quickstart --competition {name}")
-    facts.add_row("", f"trl-mle train --config RECIPE --competitions {name}")
-    facts.add_row("", f"trl-mle solve {name} --policy POLICY")
+    for row in (
+        ("competition", name),
+        *_read(competition, targets, options.get("date_format")),
+        ("metric", metric_name(metric, competition.higher_is_better)),
+        ("", f"prompts say: {competition.rule}"),
+        ("", f"a constant guess scores {score:.5g}"),
+        ("to edit", f"{folder}/public/description.md, Overview: what prompts show"),
+        ("then", f"trl-mle prompt {name}"),
+        ("", f"trl-mle quickstart --competition {name}"),
+        ("", f"trl-mle train --config RECIPE --competitions {name}"),
+    ):
+        facts.add_row(*row)
     console = PlainConsole()
     console.print(facts)
-    lowest = lowest_valid_reward()
-    if competition.scoring.gain(score) < lowest:
+    if competition.scoring.gain(score) < (lowest := lowest_valid_reward()):
         console.print(
             f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k, which ranks them."
         )
@@ -74,15 +71,11 @@ def _read(competition: Competition, targets: Sequence[str], date_format: Any) ->
         yield "", f"{len(pd.read_csv(final.sample_submission))} without labels, for `solve`"
     both = pd.concat([train, test], ignore_index=True)
     features = both.columns.drop([competition.id_column, *targets], errors="ignore")
-    kinds = as_read(both[features])
-    for what, names in (
-        ("numbers", [name for name in features if is_numeric_dtype(kinds[name])]),
-        ("texts", [name for name in features if not is_numeric_dtype(kinds[name])]),
-    ):
+    numbers = list(as_read(both[features]).select_dtypes("number"))
+    for what, names in ("numbers", numbers), ("texts", list(features.drop(numbers))):
         yield what, f"{len(names)} columns: {listed(names)}" if names else "no column"
-    for name in features:
-        if holds_times(both[name]):
-            yield "dates", f"{name}: {_span(both[name], date_format)}"
+    for name in features[[holds_times(both[name]) for name in features]]:
+        yield "dates", f"{name}: {_span(both[name], date_format)}"
     yield "id", f"{competition.id_column}, such as {both[competition.id_column].iloc[0]}"
     for name in targets:
         labels = as_read(train[[name]])[name]

@@ -1,7 +1,6 @@
-"""`trl-mle prepare`: downloads a competition with MLE-bench's own tool, and reports what prevents that."""
+"""`trl-mle prepare`: downloads a competition with MLE-bench's own tool."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -19,24 +18,12 @@ INSTALL = (
     "git+https://github.com/openai/mle-bench (it needs git lfs), put a token of https://www.kaggle.com/settings into "
     "~/.kaggle/kaggle.json, accept the rules at https://www.kaggle.com/c/{competition}/rules, and run the same command again"
 )
-# Errors at the end of mlebench's output that do not say what to do
-REMEDIES = (
-    (
-        r"kaggle\.json|\(?401\b|Unauthorized",
-        "put a token of https://www.kaggle.com/settings into ~/.kaggle/kaggle.json",
-    ),
-    (r"\(?403\b", "accept the rules at https://www.kaggle.com/c/{competition}/rules"),
-    (r"zip file|[Cc]hecksum|IncompleteRead", "the download is incomplete: remove {competition} from the data folder"),
-)
 
 
 def prepare(competition_id: str, data_dir: str | None) -> Path:
     """
-    Downloads a competition unless it is already prepared.
-
-    Raises:
-        [`CompetitionError`]: The competition does not exist, or could not be prepared; the message says why and what
-        to do.
+    Downloads a competition unless it is already prepared. Raises [`CompetitionError`] if it does not exist, or could not be
+    prepared.
     """
     if competition_id not in MLEBENCH_COMPETITIONS and bench_folder(competition_id) is None:
         hint = did_you_mean(competition_id, MLEBENCH_COMPETITIONS) or f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
@@ -51,16 +38,7 @@ def prepare(competition_id: str, data_dir: str | None) -> Path:
     command = [mlebench, "prepare", "-c", competition_id]
     if data_dir:
         command += ["--data-dir", os.path.expanduser(data_dir)]
-    last = "no output"
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    ) as process:
-        assert process.stdout is not None
-        for line in process.stdout:  # it shows its progress
-            last = line.strip() or last
-            print(line, end="", file=sys.stderr)
-    if process.returncode:
-        remedies = [f"; {remedy}" for pattern, remedy in REMEDIES if re.search(pattern, last)]
-        remedy = "".join(remedies[:1]).format(competition=competition_id)
-        raise CompetitionError(f"mlebench prepare failed with exit code {process.returncode}: {last}{remedy}")
+    done = subprocess.run(command, stdout=2, check=False)  # to stderr: its progress, and what prevents it
+    if done.returncode:
+        raise CompetitionError(f"mlebench prepare failed with exit code {done.returncode}; its last lines say why")
     return load_competition(competition_id, data_dir).public_dir
