@@ -11,7 +11,7 @@ from trl_mle.evaluation import (
     best_program,
     sample_programs,
 )
-from trl_mle.evaluation.harness import check_seed, sample_seeds
+from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.evaluation.results import figures, scores
 from trl_mle.execution import ExecutionResult, Limits, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
@@ -128,9 +128,6 @@ def test_no_two_samples_share_a_seed():
     assert seeds[0][7:9] == sample_seeds(SEED, tasks[0], [7, 8])
     for other in (SEED + 1, SEED + 64):  # another run's
         assert not {*seeds[0]} & {*sample_seeds(other, tasks[0], range(1000))}
-    for seed in (-1, 2**32):
-        with pytest.raises(ValueError, match=f"--seed must be from 0 to 4294967295, got {seed}"):
-            check_seed(seed)
 
 
 def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):

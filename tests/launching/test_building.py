@@ -9,7 +9,8 @@ from support.openai_server import OpenAIServer
 from trl_mle.competitions import TaskSet
 from trl_mle.execution.options import make_executor
 from trl_mle.instrumentation import LanguageModelError
-from trl_mle.launching import MLEScriptArguments, check_engine, make_instrumenter, make_parser
+from trl_mle.launching import MLEScriptArguments, make_instrumenter, make_parser
+from trl_mle.launching.checks import check_engine
 from trl_mle.scripts.train import check_arguments
 
 

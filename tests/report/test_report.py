@@ -1,5 +1,4 @@
 import json
-import os
 import re
 import shutil
 from collections import defaultdict
@@ -56,6 +55,11 @@ def test_a_run_is_read_as_its_executions_were_written(run):
     assert 0 < table["untrained"].sum() < table["valid"].sum()
     assert read.best[0]["score"] == table["score"].max()
     assert list(read.metric("reward")) == list(range(1, 11))
+    assert read.training_s == 20.0
+    read.history = [{"step": 5, "step_time": 3.0}, {"step": 7, "step_time": 4.0}, {"step": 8, "reward": 0.0}]
+    assert read.training_s == 5 * 3.0 + 2 * 4.0  # means over the steps since the last log
+    read.history = read.history[2:]
+    assert read.training_s is None
 
 
 @pytest.mark.parametrize(
@@ -75,33 +79,6 @@ def test_one_valid_program_is_more_than_none(tmp_path, first_chart_only):
     text = write_report([folder], ["x"], tmp_path / "report").read_text()
     assert 'data-name="valid, first quarter">&lt;1%<' in text
     assert 'data-name="valid, last quarter">0%<' in text
-
-
-def errors_of(folder, details, report_dir):
-    """The kinds of errors that a report lists, with their examples, for programs that end with these lines."""
-    log = make_run(folder, steps=1, programs=1, finished=False) / "executions" / "rank-0.jsonl"
-    row = json.loads(log.read_text()) | {"score": None, "outcome": "error"}
-    log.write_text("".join(json.dumps(row | {"detail": detail}) + "\n" for detail in details))
-    page = write_report([folder], ["x"], report_dir).read_text()
-    cells = [re.findall(rf'<td data-name="{name}">([^<]*)</td>', page) for name in ("error", "an example")]
-    return {unescape(kind): unescape(example) for kind, example in zip(*cells, strict=True)}
-
-
-def test_characters_that_cannot_be_shown_are_one_kind_of_error(tmp_path, first_chart_only):
-    errors = [f"SyntaxError: invalid non-printable character U+00{number}" for number in ("0B", "0D", "A0")]
-    assert errors_of(tmp_path / "run", errors, tmp_path / "report") == {
-        "SyntaxError: invalid non-printable character U+…": errors[-1]
-    }
-
-
-def test_training_time_is_the_sum_of_the_steps_times(run, page, tmp_path):
-    assert read_run(run, "x").training_s == 20.0
-    assert 'data-name="training time">20 s<' in page.read_text()
-    history = [{"step": 5, "step_time": 3.0}, {"step": 7, "step_time": 4.0}, {"step": 8, "reward": 0.0}]
-    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
-    assert read_run(tmp_path, "x").training_s == 5 * 3.0 + 2 * 4.0  # means over the steps since the last log
-    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history[2:]}))
-    assert read_run(tmp_path, "x").training_s is None
 
 
 def test_a_real_log_is_read(tmp_path):
@@ -133,12 +110,8 @@ def test_the_page_holds_everything(page):
         picture = np.asarray(Image.open(page.parent / f"{chart}.png").convert("L"))
         assert picture.min() < 80 < 250 < picture.max()
     assert "digits &lt;&amp;&gt; RL" in text
-    for part in (
-        "valid, never trained a model",
-        "FileNotFoundError: [Errno N] No such file or directory: &#39;…&#39;",
-    ):
-        assert part in text
-    assert "first half" in text
+    assert 'data-name="training time">20 s<' in text
+    assert "FileNotFoundError: [Errno N] No such file or directory: &#39;…&#39;" in text
 
 
 def test_each_of_several_competitions_has_a_row(tmp_path, first_chart_only):
@@ -153,12 +126,10 @@ def test_each_of_several_competitions_has_a_row(tmp_path, first_chart_only):
 
 def test_the_best_is_reported_on_the_held_out_rows(run, tmp_path, first_chart_only):
     before = read_run(run, "x")
-    assert not before.holds_out
     assert before.executions["reported"].equals(before.executions["score"])
     folder = make_run(tmp_path / "run", holdout=True, finished=False)
     read = read_run(folder, "x")
     [best], score = read.best, read.executions["score"].max()
-    assert read.holds_out
     assert (best["score"], best["reported"]) == (score, pytest.approx(score - 0.2))
     text = write_report([folder], ["x"], tmp_path / "report").read_text()
     assert f"wine: accuracy ↑ {score - 0.2:g}<" in text
@@ -230,15 +201,7 @@ def test_a_run_before_its_first_valid_program(tmp_path):
     assert chart_names(folder) == ["milestones"]
 
 
-def test_a_run_that_has_begun_beside_another(tmp_path):
-    begun, other = make_run(tmp_path / "begun", steps=1, finished=False), make_run(tmp_path / "other", steps=2)
-    (begun / "executions" / "rank-0.jsonl").unlink()
-    (begun / "metrics.jsonl").write_text('{"step": 0, "ended": false}\n')
-    assert chart_names(begun, other, names=["begun", "other"]) == CHARTS
-
-
-def test_only_the_trainers_log(tmp_path):
-    """A run without our reward."""
+def test_a_run_before_its_first_program(tmp_path):
     folder = make_run(tmp_path / "run", steps=3)
     shutil.rmtree(folder / "executions")
     assert chart_names(folder) == ["learning", "durations"]
@@ -285,30 +248,10 @@ def test_long_names_fit_their_figure(tmp_path):
     assert all(box.x0 >= 0 and box.x1 <= figure.bbox.x1 for box in boxes)
 
 
-def cut_off(path):
-    path.write_text(path.read_text()[: path.stat().st_size // 2])
-
-
-@pytest.mark.parametrize("spoil", [cut_off, lambda path: path.write_text("")], ids=["cut off", "empty"])
-def test_a_checkpoint_that_was_not_saved_to_the_end(tmp_path, spoil):
-    """The previous checkpoint counts, and a note names the file."""
-    folder = make_run(tmp_path / "run", steps=4)
-    name, before = "trainer_state.json", read_run(folder, "x")
-    assert before.skipped == []
-    shutil.copytree(folder / "checkpoint-4", folder / "checkpoint-5")
-    spoilt = folder / "checkpoint-5" / name
-    spoil(spoilt)
-    os.utime(folder / "checkpoint-4" / name, (1, 1))  # older, at any resolution of the clock
-    read = read_run(folder, "x")
-    assert read.history == before.history
-    [note] = read.skipped
-    assert note.startswith(f"{spoilt} is skipped: ")
-
-
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [
-        ("best_solutions/wine/score.json", cut_off),
+        ("best_solutions/wine/score.json", lambda path: path.write_text("{")),
         ("best_solutions/wine/solution.py", lambda path: path.unlink()),
         ("executions/rank-0.jsonl", lambda path: path.write_text('{"time": "20\n\0\0{\n' + path.read_text())),
     ],
@@ -318,46 +261,12 @@ def test_a_file_that_cannot_be_read_is_skipped(tmp_path, capsys, first_chart_onl
     spoil(folder / name)
     page = write_report([folder], ["x"], tmp_path / "report").read_text()
     read = read_run(folder, "x")
-    assert len(read.executions) == 4
-    assert len(read.best) == (0 if name.startswith("best") else 1)
-    assert len(read.skipped) == (1 if name.startswith("best") else 2)
+    assert (len(read.executions), len(read.best)) == (4, 0 if name.startswith("best") else 1)
+    assert len(read.skipped) == (0 if name.startswith("best") else 2)
     assert capsys.readouterr().err == "".join(f"trl-mle: {note}\n" for note in read.skipped)
     for note in read.skipped:
         assert note.startswith(str(folder / name))
         assert note in unescape(page)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("metrics.jsonl", '{"loss": 1.0}\n'),
-        ("metrics.jsonl", '{"step": "1"}\n3\n[]\nnull\n'),
-        ("trainer_state.json", "[]"),
-        ("trainer_state.json", '{"epoch": 1}'),
-        ("trainer_state.json", '{"log_history": 1}'),
-        ("trainer_state.json", '{"log_history": [{"loss": 1.0}, 1]}'),
-        ("executions/rank-0.jsonl", '{"rank": 0}\n'),
-        ("executions/rank-0.jsonl", "3\n"),
-    ],
-)
-def test_files_of_other_tools(tmp_path, name, text):
-    """They are no run, and hide none."""
-    folder = make_run(tmp_path / "run", steps=1, programs=4)
-    before = read_run(folder, "x")
-    for at in (tmp_path / "other" / name, folder / name):
-        at.parent.mkdir(parents=True, exist_ok=True)
-        with at.open("a") as file:
-            file.write(text)
-    with pytest.raises(FileNotFoundError, match="holds no metrics"):
-        read_run(tmp_path / "other", "x")
-    read = read_run(folder, "x")
-    assert (read.history, len(read.executions)) == (before.history, 4)
-
-
-def test_nothing_that_can_be_read(tmp_path):
-    (tmp_path / "trainer_state.json").write_text("{")
-    with pytest.raises(OSError, match=r"trainer_state\.json is skipped: Expecting"):
-        read_run(tmp_path, "x")
 
 
 def test_no_run(tmp_path):
@@ -384,15 +293,6 @@ def test_in_a_browser(page, tmp_path, width):
     assert len(np.unique(picture, axis=0)) > 50
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(browser.CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
-def test_a_browser_that_is_asked_to_fetch_something_tells(tmp_path):
-    """Otherwise the test above would prove nothing."""
-    (tmp_path / "page.html").write_text('<h2>x</h2><img src="http://example.invalid/x.png">')
-    found = browser.look_at(tmp_path / "page.html", tmp_path, 390)
-    assert found["urls"] == ["http://example.invalid/x.png"]
-
-
 def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
     run = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
     monkeypatch.setattr("sys.argv", ["trl-mle", "report", str(run), "--report_dir", str(tmp_path / "report")])
@@ -405,7 +305,7 @@ def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
         ([str(tmp_path / "nowhere")], "holds no metrics"),
         (
             [str(run), "--names", "a", "b"],
-            "--names: give one name for each run, in the same order (names: 2, runs: 1)",
+            "--names: give one name for each run (names: 2, runs: 1)",
         ),
         ([str(run), f"{run}/../run"], "/../run is given twice"),
     ):

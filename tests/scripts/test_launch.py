@@ -109,16 +109,11 @@ def test_a_value_that_accelerate_refuses_is_one_line(launched, capsys):
     ("options", "message"),
     [
         (["train", "--config", "nope"], "nope is neither a file nor a recipe"),
-        (["run", "./typo", "x.py"], "there is no folder './typo'"),
-        (["check", "digits", "--competition", "wine"], "unrecognized arguments: --competition wine"),
         (["quickstart", "--competition", "./typo"], "there is no folder './typo'"),
-        (["quickstart", "--competitions", "hf://datasets/x"], "hf://datasets/x"),
-        (["evaluate", "--polices", "x"], "the following arguments are required"),
         (
             ["evaluate", "--policies", "x", "--competitions", "digts", "--output_dir", "x"],
             "unknown competition 'digts'",
         ),
-        (["compare", "nowhere"], "nowhere has no results.json"),
     ],
 )
 def test_arguments_are_checked_before_torch_is_imported(options, message, tmp_path):

@@ -33,44 +33,27 @@ REPORTED = {
 
 K = 8  # of the best of k in tables: a hundred samples can show it
 
-# What the tables read of a row
-ROW_KEYS = {
-    "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
-    "mean_score", "best_score", "mean_duration_s", "best_of_k", "medal", "human_rank", "holdout", "chosen_by", "on_all_rows",
-}  # fmt: skip
-
-
-class Best(str):
-    """A figure in bold, between `**`, because it is the best of its row; names may hold `**`, too."""
-
 
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """
     Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
-    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, its
-    results are incomplete, or a competition has another metric than in another folder.
+    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, or has another
+    metric or holdout than another folder.
     """
     rows: list[dict[str, Any]] = []
-    paths = [Path(folder) / "results.json" for folder in folders]
-    for i, path in enumerate(paths):
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise ValueError("a folder is named twice: name each run once")
+    for folder in folders:
+        path = folder / "results.json"
         if not path.is_file():
-            raise FileNotFoundError(f"{path.parent} has no results.json: has trl-mle evaluate finished there?")
-        if path.resolve() in [other.resolve() for other in paths[:i]]:
-            raise ValueError(f"{path.parent} is named twice: name each run once")
-        try:
-            of_folder = json.loads(path.read_text(encoding="utf-8"))["rows"]
-            whole = bool(of_folder) and all(row.keys() >= ROW_KEYS for row in of_folder)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            whole = False
-        if not whole:
-            raise ValueError(f"{path} is not whole, or of another version: evaluate it again with the same command")
-        rows += of_folder
-    metrics: dict[str, str] = {}
-    for row in rows:
-        if (other := metrics.setdefault(row["competition"], row["metric"])) != row["metric"]:
-            raise ValueError(
-                f"{row['competition']} has the metric {other} in one folder and {row['metric']} in another: compare them apart"
-            )
+            raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate finished there?")
+        rows += json.loads(path.read_text(encoding="utf-8"))["rows"]
+    for name, runs in pd.DataFrame(rows).groupby("competition"):
+        for key in ("metric", "holdout"):
+            if len(values := runs[key].unique()) > 1:
+                raise ValueError(
+                    f"{name} has {key}={values[0]} in one folder and {values[1]} in another: compare them apart"
+                )
     return rows
 
 
@@ -82,11 +65,6 @@ def on_all_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def chosen_by_validation(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether programs are chosen and scored on different hidden rows."""
     return any(row["chosen_by"] == "validation" for row in rows)
-
-
-def have_different_holdouts(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the scores of some rows are on other hidden rows than those of others."""
-    return len({row["holdout"] for row in rows}) > 1
 
 
 def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -133,13 +111,11 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
         means = scores.agg(lambda values: values.astype(float).mean()).dropna()
         if len(means) > 1:
             for system in means.index[means == (means.max() if first["higher_is_better"] else means.min())]:
-                texts[system] = Best(f"**{texts[system]}**")
+                texts[system] += " *"
         line = [str(competition), metric_name(first["metric"], first["higher_is_better"])]
         line += [texts.get(system, "") for system in systems]
-        figures = dict(
-            zip(REPORTED_SYSTEMS, REPORTED.get(str(competition), ("",) * len(REPORTED_SYSTEMS)), strict=True)
-        )
-        lines.append(line + [figures[system] for system in shown])
+        figures = dict(zip(REPORTED_SYSTEMS, REPORTED.get(str(competition), ()), strict=False))
+        lines.append(line + [figures.get(system, "") for system in shown])
     return lines
 
 
@@ -149,17 +125,16 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     without a valid program are left out.
     """
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
-    names = ["competition", "policy"]
     points = pd.DataFrame(
         [
-            {name: row[name] for name in names} | {"run": run} | point
+            {"competition": row["competition"], "policy": row["policy"], "run": run} | point
             for run, row in enumerate(rows)
             for point in row["best_of_k"]
         ]
     )
     if points.empty:
         return lines
-    for (competition, system), of_system in points.groupby(names, sort=False):
+    for (competition, system), of_system in points.groupby(["competition", "policy"], sort=False):
         # A run has no k above its number of programs
         scores = of_system.pivot(index="run", columns="k", values="score").astype(float)
         for k, runs in of_system.groupby("k"):
@@ -173,13 +148,12 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
-    few = f"best of {K}"
     means = {
-        "valid_rate": "valid rate", few: few, "mean_score": "mean score", "best_score": "best score",
+        "valid_rate": "valid rate", "best_of_few": f"best of {K}", "mean_score": "mean score", "best_score": "best score",
         "mean_duration_s": "mean Δt (s)", "human_rank": "human rank",
     }  # fmt: skip
     table = pd.DataFrame(rows)
-    table[few] = [point["score"] if (point := best_of_k_point(row)) else None for row in rows]
+    table["best_of_few"] = [point["score"] if (point := best_of_k_point(row)) else None for row in rows]
     lines = [["competition", "system", *means.values(), "valid, never trained a model", "medals"]]
     for (competition, system), runs in table.groupby(["competition", "policy"], sort=False):
         untrained = "-"
@@ -195,11 +169,10 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     samples = sorted({row["num_samples"] for row in rows})
     numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
     reported = "(reported): figures of the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here.\n"
-    headline = f"Scores on the hidden answers of the best program by that score. {reported}"
+    note = "An asterisk marks the best of ours. "
+    headline = f"Scores on the hidden answers of the best program by that score. {note}{reported}"
     if is_held_out := chosen_by_validation(rows):
-        headline = (
-            "Scores on the held-out rows of the best program by the score on the others (`chosen_by: validation`).\n"
-        )
+        headline = f"Scores on the held-out rows of the best program by the score on the others. {note}\n"
     parts = [
         "## Programs\n",
         _markdown(program_table(rows)),
@@ -221,14 +194,14 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         parts += [
             "## Chosen by the test score\n",
             _markdown(main_table(on_all_rows(rows))),
-            "For comparison with published figures: scores on all hidden answers of the best program by that score "
-            f"(`chosen_by: test`). As the best of many, these scores are too optimistic. {reported}",
+            "For comparison with published figures: scores on all hidden answers of the best program by that score. As the best of "
+            f"many, they are too optimistic. {reported}",
         ]
     return "\n".join(parts)
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
     """A table whose first line is its header."""
-    head, *body = [[cell if isinstance(cell, Best) else for_markdown(cell) for cell in line] for line in lines]
+    head, *body = [list(map(for_markdown, line)) for line in lines]
     rule = ["---"] * len(head)
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))

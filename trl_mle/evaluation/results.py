@@ -1,5 +1,6 @@
 """Figures of one policy in one competition, as in `results.json`."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import fmean
@@ -10,6 +11,10 @@ from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.evaluation.best_of_k import best_of_k, powers_of_two
 from trl_mle.evaluation.sampling import ChosenBy, best_program, judged, reported_score, score_of
 from trl_mle.rewards import Evaluation
+from trl_mle.rewards.evaluation import kind_of_failure
+
+
+MOST_FAILURES = 3  # reasons that are listed
 
 
 def figures(name: str, competition: Competition, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -68,3 +73,13 @@ def scores(programs: Sequence[Evaluation], higher_is_better: bool, chosen_by: Ch
 def _mean(values: Sequence[float]) -> float:
     """The mean, without rounding errors if all values are equal."""
     return fmean(values) if len(set(values)) > 1 else values[0]
+
+
+def failures(evaluations: Sequence[Evaluation]) -> list[str]:
+    """The most frequent reasons why programs have no valid submission."""
+    kinds = Counter(
+        kind_of_failure(str(evaluation.outcome), evaluation.detail)
+        for evaluation in judged(evaluations)
+        if not evaluation.valid
+    )
+    return [f"{count} of {len(evaluations)}: {kind}" for kind, count in kinds.most_common(MOST_FAILURES)]

@@ -22,8 +22,7 @@ class MLEScriptArguments(ExecutorArguments):
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
     holdout: float = field(
-        default=0.0,
-        metadata={"help": "Share of the hidden rows kept from training, for reports; 0 as in the paper."},
+        default=0.0, metadata={"help": "Share of the hidden rows kept from training, for reports; 0 as in the paper."}
     )
     training_cores: int = field(
         default=0, metadata={"help": "Cores that programs leave to training; 0: both share all of them."}
@@ -39,10 +38,7 @@ class MLEScriptArguments(ExecutorArguments):
         default=None, metadata={"help": "OpenAI-compatible endpoint of the instrumenting model."}
     )
     instrumenter_model: str | None = field(
-        default=None,
-        metadata={
-            "help": "The model's name at the endpoint, or without an endpoint, a model that each process loads."
-        },
+        default=None, metadata={"help": "Its name at the endpoint, or without one, a model that each process loads."}
     )
     instrumenter_mode: str = field(
         default="quote",
@@ -59,8 +55,7 @@ class MLEScriptArguments(ExecutorArguments):
     reward_funcs: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "Further reward functions beside that of the programs, each as a dotted path, such as "
-            "`my_rewards.short_answers`; `reward_weights` weighs them all, that of the programs first."
+            "help": "Further reward functions, as dotted paths; `reward_weights` weighs all, that of the programs first."
         },
     )
     push_rollouts_to_hub: bool = field(

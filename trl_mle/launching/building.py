@@ -24,11 +24,8 @@ def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOCon
         return AstInstrumenter() if script_args.instrumenter == "ast" else None
     model: LanguageModel
     if script_args.instrumenter_url is not None:
-        model = EndpointModel(
-            script_args.instrumenter_url,
-            script_args.instrumenter_model,
-            deadline_s=script_args.instrumenter_deadline_s,
-        )
+        url, name = script_args.instrumenter_url, script_args.instrumenter_model
+        model = EndpointModel(url, name, deadline_s=script_args.instrumenter_deadline_s)
         if training_args.use_vllm and training_args.vllm_mode == "server":
             address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
             model.check_is_not(training_args.vllm_server_base_url or address)
@@ -44,10 +41,7 @@ def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOCon
 
 
 def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
-    """
-    Imports reward functions by their dotted paths; raises `ValueError` if one cannot be imported, or is not a
-    function.
-    """
+    """Imports reward functions by their dotted paths; raises `ValueError` if one cannot be imported, or is no function."""
     functions = []
     for name in names:
         function = import_named("reward_funcs", name)

@@ -40,8 +40,10 @@ def write_report(folders: Sequence[Path], names: Sequence[str], report_dir: Path
 
     Raises:
         `OSError`: A folder holds no run.
-        `ValueError`: A folder is given twice.
+        `ValueError`: A folder is named twice, or the names do not match the folders.
     """
+    if len(names) != len(folders):
+        raise ValueError(f"--names: give one name for each run (names: {len(names)}, runs: {len(folders)})")
     for i, folder in enumerate(folders):
         if folder.resolve() in [other.resolve() for other in folders[:i]]:
             raise ValueError(f"{folder} is given twice: name every run once")
@@ -151,22 +153,14 @@ def _errors(groups: Groups) -> Iterator[dict[str, str]]:
         tables = [table for run in runs if not (table := run.programs()).empty]
         if not tables:
             continue
-        programs = pd.concat([table.assign(late=table.index > len(table) / 2) for table in tables])
+        programs = pd.concat(tables)
         failed = programs[~programs["valid"]]
-        kinds = [
-            kind_of_failure(outcome, detail)
-            for outcome, detail in zip(failed["outcome"], failed["detail"], strict=True)
-        ]
-        most = failed.assign(kind=kinds).groupby("kind", sort=False)
-        late, early = max(1, int(programs["late"].sum())), max(1, int((~programs["late"]).sum()))
-        for kind, count in most.size().nlargest(MOST_ERRORS).items():
-            of_kind = most.get_group(kind)
-            example = shorten(of_kind["detail"].iloc[-1], 160)
+        kinds = map(kind_of_failure, failed["outcome"], failed["detail"])
+        most = failed.assign(kind=list(kinds)).groupby("kind", sort=False)["detail"].agg(["size", "last"])
+        for kind, (count, example) in most.nlargest(MOST_ERRORS, "size").iterrows():
             yield {
                 "error": str(kind),
                 **({"run": name} if len(groups) > 1 else {}),
-                "programs": str(count),
-                "first half": percent(int((~of_kind["late"]).sum()) / early),
-                "second half": percent(int(of_kind["late"].sum()) / late),
-                "an example": "" if example in str(kind) else example,
+                "programs": f"{count} ({percent(count / len(programs))})",
+                "an example": shorten(example, 160),
             }

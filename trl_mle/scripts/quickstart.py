@@ -1,5 +1,6 @@
 """`trl-mle quickstart`: runs a newcomer's commands one after the other."""
 
+import argparse
 import json
 import os
 import shlex
@@ -12,9 +13,11 @@ from typing import Any
 
 import psutil
 
-from trl_mle.files import write_whole
+from trl_mle.competitions import load_competition
+from trl_mle.files import alone_in, write_whole
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.showing import for_terminal
+from trl_mle.starter import check_covered
 
 
 # No bars for what takes a moment, and no warning of DeepSpeed's that it has found no GPU
@@ -34,39 +37,44 @@ class Settings:
     model: str | None = None  # folder or Hub id; the tiny policy if `None`
 
 
-def settings(folder: Path, resume: bool, **options: Any) -> Settings:
-    """
-    The settings of a quickstart, from its options, or from its folder if it is resumed. Writes nothing.
+def run(args: argparse.Namespace) -> int:
+    """Checks the arguments before anything is written, and runs the quickstart."""
+    folder = Path(args.output_dir)
+    options = {name: getattr(args, name) for name in ("competition", "seed", "model")}
+    settings = find_settings(
+        folder, args.resume, {name: value for name, value in options.items() if value is not None}
+    )
+    load_competition(settings.competition, holdout=0.5)  # names first: the steps before their first use take a minute
+    if settings.model is None:
+        check_covered(settings.competition)
+    with alone_in(folder):
+        return quickstart(settings, folder)
 
-    Raises:
-        `OSError`: The folder holds an earlier quickstart, which should not be resumed, or something else, or nothing to resume.
-        `ValueError`: An option is wrong, or another one than that of the quickstart to resume.
+
+def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> Settings:
     """
-    options = {name: value for name, value in options.items() if value is not None}
+    The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or `ValueError` if the
+    folder or an option does not fit.
+    """
     path = folder / SETTINGS_FILE
-    if resume:
-        if not path.is_file():
-            raise FileNotFoundError(f"{folder} holds no quickstart: leave out --resume to begin one")
-        begun = json.loads(path.read_text(encoding="utf-8"))
-        if begun | options != begun:
-            were = ", ".join(f"{name}={value}" for name, value in begun.items())
-            raise ValueError(
-                f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)} to resume it, or name another "
-                "folder with --output_dir (make quickstart OUTPUT=…)"
+    if not resume:
+        if folder.is_dir() and any(file.name != ".lock" for file in folder.iterdir()):
+            raise FileExistsError(
+                f"{folder} holds an earlier quickstart or something else: add --resume (make resume) to go on with it, or name "
+                "another with --output_dir (make quickstart OUTPUT=…)"
             )
-        return Settings(**begun)
-    if path.is_file():
-        raise FileExistsError(
-            f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete the folder or "
-            "name another with --output_dir (make quickstart OUTPUT=…)"
+        if not 0 <= options.get("seed", 0) < 2**32:
+            raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {options['seed']}")
+        return Settings(**options)
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} holds no quickstart: leave out --resume to begin one")
+    begun = json.loads(path.read_text(encoding="utf-8"))
+    if begun | options != begun:
+        were = ", ".join(f"{name}={value}" for name, value in begun.items())
+        raise ValueError(
+            f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)} to resume it"
         )
-    for part in (folder / "starter", folder / "policy", folder / "evaluation"):
-        if part.is_dir() and any(part.iterdir()):
-            raise FileExistsError(f"{part} holds something else than a quickstart: name another folder")
-    new = Settings(**options)
-    if not 0 <= new.seed < 2**32:
-        raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {new.seed}")
-    return new
+    return Settings(**begun)
 
 
 def quickstart(settings: Settings, folder: Path) -> int:
@@ -103,16 +111,8 @@ def commands(settings: Settings, folder: Path, sandbox: str) -> Iterator[list[An
         evaluate += ["--num_samples", 128, "--program_timeout_s", 5]
     else:
         train += ["--config", "quickstart-pretrained", *device_options()]
-        evaluate += [
-            "--num_samples",
-            32,
-            "--batch_size",
-            16,
-            "--max_completion_length",
-            256,
-            "--program_timeout_s",
-            30,
-        ]
+        evaluate += ["--num_samples", 32, "--batch_size", 16, "--max_completion_length", 256]
+        evaluate += ["--program_timeout_s", 30]
     is_trained = any((policy / file).is_file() for file in ("model.safetensors", "adapter_model.safetensors"))
     can_resume = any(policy.glob("checkpoint-*/trainer_state.json"))  # which is written last
     if can_resume:
@@ -141,6 +141,6 @@ def device_options() -> list[Any]:
 
 
 def idle_cores() -> int:
-    """Cores of those that this process may use, less those that are busy at the moment: at least one."""
+    """Cores that this process may use, less those that are busy at the moment: at least one."""
     busy = psutil.cpu_percent(interval=0.5) / 100 * (psutil.cpu_count() or 1)
     return max(1, round(len(psutil.Process().cpu_affinity()) - busy))
