@@ -117,8 +117,8 @@ def solve(args: argparse.Namespace) -> int:
 def report(args: argparse.Namespace) -> int:
     from trl_mle.report import write_report
 
-    folder = Path(args.report_dir or Path(args.folders[0]) / "report")
-    path = write_report([Path(name) for name in args.folders], args.names or args.folders, folder)
+    folder = Path(args.report_dir or Path(args.folder) / "report")
+    path = write_report(Path(args.folder), folder)
     print(for_terminal(f"report   {path}\npictures {folder}/*.png"))
     return 0
 
@@ -276,9 +276,8 @@ def _add_commands_for_runs(add: Any) -> None:
     command.add_argument("--markdown", help="file to write all tables to, as Markdown")
     command.add_argument("--json", action="store_true", help="print JSON")
     command = add("report", report, "plot a training run", "One self-contained HTML file, also during the run.")
-    command.add_argument("folders", nargs="+", help="output folders of runs")
-    command.add_argument("--names", nargs="+", help="a name for each; runs with equal names are a mean and a band")
-    command.add_argument("--report_dir", help="folder to write to (report/ in the first folder)")
+    command.add_argument("folder", help="output folder of a run")
+    command.add_argument("--report_dir", help="folder to write to (report/ in the run's folder)")
     command = add("watch", "scripts.watch.watch", "follow a run in the terminal", "It only reads files.")
     command.add_argument("folder", help="output folder of a run")
 

@@ -75,7 +75,7 @@ def test_steps_that_a_resumed_run_makes_again(tmp_path):
     with (folder / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "rew')  # is still being written
     assert [entry["step"] for entry in read_metrics(folder)] == [1, 2, 3]
-    assert [entry["step"] for entry in read_run(folder, "x").history] == [1, 2, 3]
+    assert [entry["step"] for entry in read_run(folder).history] == [1, 2, 3]
 
 
 def train_to(folder, step, max_steps=30):
@@ -138,7 +138,7 @@ def test_each_of_several_competitions_has_a_row(tmp_path):
     ours = {"outcome": "infrastructure", "score": None, "reward": None, "duration_s": None}
     rows = [row | ours if row["competition"] == "wine" else row for row in rows]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    best = {one["competition"]: one["reported"] for one in read_run(folder, "x").best}
+    best = {one["competition"]: one["reported"] for one in read_run(folder).best}
     text = shown(folder)
     assert row_of(text, "wine")[1:5] == ["0", "-", "-", "-"]
     assert (row_of(text, "diabetes")[1], row_of(text, "diabetes")[-2:]) == ("24", [f"{best['diabetes']:.5g}", "↓"])

@@ -7,29 +7,13 @@ from typing import Any
 
 import pandas as pd
 
+from trl_mle.data_files import read_data
 from trl_mle.showing import for_markdown, metric_name, number
 
 
-# Figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, with its "NaN" and "N/A"; "" is
-# unknown to us.
-REPORTED_SYSTEMS = (
-    "Qwen2.5-3B RL", "Qwen2.5-3B + AIDE", "Claude-3.5-Sonnet + AIDE", "GPT-4o + AIDE", "GPT-4o + AIDE 100 h",
-    "GPT-4o OpenHands", "GPT-4o MLAB",
-)  # fmt: skip
-REPORTED = {
-    "detecting-insults-in-social-commentary": ("0.895 ± .001", "0.870", "N/A", "NaN", "N/A", "0.867 ± .017", "0.749 ± .039"),
-    "learning-agency-lab-automated-essay-scoring-2": ("0.746 ± .002", "", "", "0.720 ± .031", "", "0.681 ± .010", "0.533 ± .080"),
-    "random-acts-of-pizza": ("0.663 ± .011", "0.589", "0.627", "0.645 ± .009", "0.638", "0.591 ± .048", "0.520 ± .013"),
-    "tweet-sentiment-extraction": ("0.596 ± .002", "0.027", "0.448", "0.294 ± .032", "0.283", "0.415 ± .008", "0.158 ± .057"),
-    "tabular-playground-series-may-2022": ("0.913 ± .000", "0.787", "0.743", "0.884 ± .012", "0.883", "0.882 ± .030", "0.711 ± .050"),
-    "tabular-playground-series-dec-2021": ("0.951 ± .000", "", "", "0.957 ± .002", "", "0.957 ± .000", "0.828 ± .118"),
-    "us-patent-phrase-to-phrase-matching": ("0.527 ± .003", "", "", "0.756 ± .019", "", "0.366 ± .039", "NaN"),
-    "plant-pathology-2020-fgvc7": ("0.970 ± .004", "", "", "0.980 ± .002", "", "0.680 ± .113", "0.735 ± .052"),
-    "leaf-classification": ("0.124 ± .000", "0.884", "0.436", "0.656 ± .070", "0.846", "0.902 ± .018", "4.383 ± 2.270"),
-    "nomad2018-predict-transparent-conductors": ("0.059 ± .000", "0.178", "0.083", "0.144 ± .031", "0.072", "0.183 ± .120", "0.294 ± .126"),
-    "spooky-author-identification": ("0.404 ± .011", "0.596", "0.701", "0.576 ± .071", "0.546", "0.582 ± .020", "0.992 ± .463"),
-    "lmsys-chatbot-arena": ("1.081 ± .002", "11.48", "2.211", "1.323 ± .147", "1.451", "1.131 ± .019", "10.324 ± 4.509"),
-}  # fmt: skip
+# The paper's systems and their figures, by competition
+REPORTED: dict[str, tuple[str, ...]] = read_data(Path(__file__).with_name("reported.yaml"))
+REPORTED_SYSTEMS = REPORTED.pop("systems")
 
 K = 8  # of the best of k in tables: a hundred samples can show it
 
@@ -67,16 +51,6 @@ def chosen_by_validation(rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(row["chosen_by"] == "validation" for row in rows)
 
 
-def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Warnings about runs in a competition that differ in their number of programs."""
-    counts = pd.DataFrame(rows).groupby("competition", sort=False)["num_samples"].agg(["min", "max"])
-    return [
-        f"runs in {competition} have {fewest} to {most} programs: the best of more is better"
-        for competition, fewest, most in counts.itertuples()
-        if fewest < most
-    ]
-
-
 def best_of_k_point(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The best of [`K`] programs of a run; `None` if it has fewer."""
     return next((point for point in row["best_of_k"] if point["k"] == K), None)
@@ -96,7 +70,7 @@ def mean_of(runs: pd.Series) -> str:
 def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
     """
     The best score of each system in each competition, mean ± standard error over runs: a header, and a row per competition
-    with the best of our systems as [`Best`]. The paper's systems in `reported` are shown, too, if a competition is one of
+    an asterisk at the best of our systems. The paper's systems in `reported` are shown, too, if a competition is one of
     the paper's (a mirror is not) and programs are chosen by the score on all rows, as in the paper.
     """
     table = pd.DataFrame(rows)
@@ -166,38 +140,34 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """All tables as Markdown."""
-    samples = sorted({row["num_samples"] for row in rows})
-    numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
-    reported = "(reported): figures of the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here.\n"
-    note = "An asterisk marks the best of ours. "
-    headline = f"Scores on the hidden answers of the best program by that score. {note}{reported}"
-    if is_held_out := chosen_by_validation(rows):
-        headline = f"Scores on the held-out rows of the best program by the score on the others. {note}\n"
-    parts = [
-        "## Programs\n",
-        _markdown(program_table(rows)),
-        f"Mean ± standard error over runs. The best of {K} is the mean over all subsets of {K} programs with a valid one; the mean "
-        "score is that of the valid programs alone. A valid submission from a program that was not observed to train a model may game "
-        "the metric.\n",
-        f"## Best of {numbers} programs\n",
-        _markdown(main_table(rows)),
-        headline,
-    ]
-    if len(curves := best_of_k_table(rows)) > 1:  # more than its header
-        parts += [
-            "## Best of k\n",
-            _markdown(curves),
+    counts = sorted({row["num_samples"] for row in rows})
+    reported = "(reported): the [paper](https://huggingface.co/papers/2509.01684)'s, best of 128, not measured here. *: the best of ours.\n"
+    tables = [
+        (
+            "Programs",
+            program_table(rows),
+            f"Mean ± standard error over runs. The best of {K} is the mean over all subsets of {K} programs with a valid one; the mean "
+            "score is that of the valid programs alone. A valid submission of a program that was not seen to train a model may game "
+            "the metric.\n",
+        ),
+        (
+            f"Best of {' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} programs",
+            main_table(rows),
+            "Scores on the held-out rows of the best program by the score on the others. *: the best of ours.\n"
+            if chosen_by_validation(rows)
+            else f"Scores on the hidden answers of the best program by that score. {reported}",
+        ),
+        (
+            "Best of k",
+            best_of_k_table(rows),
             "Average of the best score over all subsets of k programs with a valid one. One run: 95% bootstrap interval, which is too "
             "narrow for k near the number of programs.\n",
-        ]
-    if is_held_out:
-        parts += [
-            "## Chosen by the test score\n",
-            _markdown(main_table(on_all_rows(rows))),
-            "For comparison with published figures: scores on all hidden answers of the best program by that score. As the best of "
-            f"many, they are too optimistic. {reported}",
-        ]
-    return "\n".join(parts)
+        ),
+    ]
+    if chosen_by_validation(rows):
+        note = f"Scores on all hidden answers of the best program by that score, which are too optimistic. {reported}"
+        tables.append(("Chosen by the test score", main_table(on_all_rows(rows)), note))
+    return "\n".join(f"## {title}\n\n{_markdown(lines)}\n{note}" for title, lines, note in tables if len(lines) > 1)
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:

@@ -19,18 +19,19 @@ from trl_mle.solutions.best_solutions import UNFINISHED
 
 @dataclass
 class TrainingRun:
-    """The data of a run, as training writes it. Runs with the same name differ in their seed."""
+    """
+    The data of a run, as training writes it.
 
-    folder: Path
-    name: str
-    history: list[dict[str, Any]] = field(default_factory=list)  # the trainer's log, up to the last step logged
-    # A row for each line of `executions/rank-*.jsonl`, in the order in which programs ended, with `reported` (the score on the
-    # held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a model) and a column for each milestone
+    `history` is the trainer's log. `executions` has a row for each program, in the order in which they ended, with `reported` (the
+    score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a model) and a column for each
+    milestone. `best` has the record of each competition's best solution, with its `source` and `reported`. `skipped` has notes on
+    lines that cannot be read.
+    """
+
+    history: list[dict[str, Any]] = field(default_factory=list)
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    # For each competition (of many, of those in `competitions`), the record of the best solution so far, with its `source`
-    # and `reported`
     best: list[dict[str, Any]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)  # notes on unreadable files, with the reason
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def training_s(self) -> float | None:
@@ -59,7 +60,7 @@ class TrainingRun:
         return table.set_axis(range(1, len(table) + 1))
 
 
-def read_run(folder: Path, name: str) -> TrainingRun:
+def read_run(folder: Path) -> TrainingRun:
     """
     Reads the output folder of a run; raises `OSError` if it holds none. Lines and files that are not whole, because the run is
     active or was killed, are skipped.
@@ -72,7 +73,7 @@ def read_run(folder: Path, name: str) -> TrainingRun:
         raise FileNotFoundError(
             f"{folder} holds no {METRICS_FILE} or executions/*.jsonl: {'; '.join(skipped) or hint}"
         )
-    run = TrainingRun(folder, name, history, executions, skipped=skipped)
+    run = TrainingRun(history, executions, skipped=skipped)
     run.best = [best for best in _best(folder / "best_solutions") if best["competition"] in run.competitions]
     return run
 

@@ -1,7 +1,6 @@
 """`trl-mle compare`: tables across the results of several evaluations."""
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -13,14 +12,12 @@ from rich.table import Table
 from trl_mle.evaluation import result_tables
 from trl_mle.report.training_run import TrainingRun, percent, read_run
 from trl_mle.scripts.printing import print_json
-from trl_mle.showing import PlainConsole, number, terminal_line
+from trl_mle.showing import PlainConsole, number
 
 
 def compare(args: argparse.Namespace) -> int:
     """Compares systems across the results of several evaluations, next to the paper's figures."""
     rows = result_tables.read_results([Path(folder) for folder in args.folders])
-    for line in result_tables.uneven_runs(rows):
-        print(f"trl-mle: warning: {terminal_line(line)}", file=sys.stderr)
     if args.markdown is not None:
         Path(args.markdown).write_text(result_tables.to_markdown(rows), encoding="utf-8")
     if args.json:
@@ -32,7 +29,7 @@ def compare(args: argparse.Namespace) -> int:
         "best of k": result_tables.best_of_k_table(rows),
     }
     for run in args.runs:
-        training = training_table(read_run(Path(run), run), rows)
+        training = training_table(read_run(Path(run)), rows)
         tables[f"training ({run}) beside sampled programs, at most as many"] = training
     if result_tables.chosen_by_validation(rows):
         # For comparison with published figures

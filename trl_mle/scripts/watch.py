@@ -51,7 +51,7 @@ def watch(args: argparse.Namespace) -> int:
 
 def view(folder: Path) -> Group:
     """Renders the current state of a run."""
-    run = read_run(folder, folder.name)
+    run = read_run(folder)
     ended = has_ended(folder)
     facts = facts_table()
     facts.add_row("run", str(folder))
