@@ -12,6 +12,7 @@ from support.subprocess_executor import SubprocessExecutor
 from trl_mle import execution
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate as evaluating
+from trl_mle.evaluation import harness
 from trl_mle.execution import Limits
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
@@ -65,9 +66,11 @@ def test_it_evaluates(tmp_path, monkeypatch):
     executors, policy = [], ScriptedPolicy(lambda prompt, seed: SOLUTION)
     monkeypatch.setattr(SubprocessExecutor, "made", executors)
     monkeypatch.setattr(evaluating, "check_policy", lambda name: None)
-    monkeypatch.setattr(evaluating, "load_policy", lambda name: policy)
+    monkeypatch.setattr(harness, "load_policy", lambda name: policy)
     executor = "support.subprocess_executor.SubprocessExecutor"
-    args = evaluating.EvaluationArguments(["wine"], str(tmp_path), ["scripted"], num_samples=2, executor=executor)
+    args = evaluating.EvaluationArguments(
+        competitions=["wine"], output_dir=str(tmp_path), policies=["scripted"], num_samples=2, executor=executor
+    )
     evaluating.run(args)
     assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 2, True)
     assert (tmp_path / "results.json").exists()

@@ -131,7 +131,8 @@ def _parsed(arguments: type[Arguments], usage: str, options: list[str]) -> Argum
     """Parses a command's options into a dataclass."""
     from transformers import HfArgumentParser
 
-    parser = HfArgumentParser(arguments, prog=" ".join(usage.split()[:2]), usage=usage, description=arguments.__doc__)  # type: ignore[arg-type]
+    kind: Any = arguments
+    parser = HfArgumentParser(kind, prog=" ".join(usage.split()[:2]), usage=usage, description=arguments.__doc__)
     return parser.parse_args_into_dataclasses(options)[0]
 
 
@@ -141,7 +142,9 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def add(name: str, run: Any, summary: str, details: str = "", *shared: Parser) -> Parser:
-        """Adds a command: a function, or its name below `trl_mle`, which takes the arguments and returns the exit code."""
+        """
+        Adds a command: a function, or its name below `trl_mle`, which takes the arguments and returns the exit code.
+        """
         description = f"{summary[0].upper()}{summary[1:]}. {details}"
         command = commands.add_parser(name, help=summary, description=description, parents=shared)
         command.set_defaults(run=run, parser=command)

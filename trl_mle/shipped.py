@@ -58,8 +58,8 @@ def copy_recipe(name: str, target: Path) -> Path:
 
 def find_accelerate_config(name: str) -> Path:
     """
-    Finds a configuration of accelerate: a user's file, or else a bundled one, some of which have the names of TRL's. Raises
-    `FileNotFoundError` if there is neither.
+    Finds a configuration of accelerate: a user's file, or else a bundled one, some of which have the names of TRL's.
+    Raises `FileNotFoundError` if there is neither.
     """
     folder = shipped("accelerate_configs")
     for path in (Path(name), folder / f"{name}.yaml"):

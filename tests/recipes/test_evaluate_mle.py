@@ -16,10 +16,9 @@ from support.openai_server import OpenAIServer
 from support.prepared_folders import write_task
 
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation.evaluate import EvaluationArguments, best_solutions, run
+from trl_mle.evaluation.evaluate import EvaluationArguments, run
 from trl_mle.execution import LocalExecutor
 from trl_mle.files import alone_in
-from trl_mle.solutions import BestSolutions
 
 
 ROOT = Path(__file__).parents[2]
@@ -197,6 +196,7 @@ def test_another_table_of_the_same_name_is_not_reported_with_the_results_of_the_
         (["--holdout", "1"], "holdout must be at least 0 and below 1, got 1.0"),
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--num_samples", "0"], "--num_samples must be at least 1"),
+        (["--seed", "4294967296"], "--seed must be from 0 to 4294967295"),
         (["--names", "one", "two"], "--names: give one name for each policy (names: 2, policies: 1)"),
         (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
         (["--program_timeout_s", "nan"], "program_timeout_s must be positive and finite"),
@@ -220,32 +220,6 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
     assert last.startswith("trl-mle: error: ")
     assert message in last
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("num_samples", 0, "at least 1, got 0"),
-        ("batch_size", 0, "at least 1, got 0"),
-        ("max_completion_length", 0, "at least 1, got 0"),
-        ("seed", -1, "from 0 to 4294967295, got -1"),
-        ("seed", 2**32, "from 0 to 4294967295, got 4294967296"),
-    ],
-)
-def test_a_number_out_of_its_range_is_refused(name, value, message):
-    options = {"competitions": ["wine"], "output_dir": "out", "policies": ["a"], "num_samples": 1, name: value}
-    with pytest.raises(ValueError, match=f"^--{name} must be {message}$"):
-        EvaluationArguments(**options)
-
-
-def test_the_best_program_may_come_from_training(tmp_path):
-    """Unless its score is on other rows."""
-    half = load_competition("wine", holdout=0.5)
-    BestSolutions(tmp_path / "policy" / "best_solutions").offer(half, "x = 1", b"id\n", 0.9, 0.8, 0.85)
-    policies = {"starter": "http://localhost:1/v1", "after": str(tmp_path / "policy")}
-    none = {name: [] for name in policies}
-    assert best_solutions(half, none, policies) == [(0.9, 0.8, "x = 1", "found in training (after)")]
-    assert best_solutions(load_competition("wine"), none, policies) == []
 
 
 def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from support import browser
 from support.training_runs import make_run
 
 from trl_mle import cli
@@ -211,25 +210,6 @@ def test_a_file_that_cannot_be_read_is_skipped(tmp_path, capsys, first_chart_onl
 def test_no_run(tmp_path):
     with pytest.raises(OSError, match="holds no metrics"):
         write_report(tmp_path, tmp_path / "report")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(browser.CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium")
-@pytest.mark.parametrize("width", [1280, 390])
-def test_in_a_browser(page, tmp_path, width):
-    """On a desktop and on a phone everything is drawn, nothing is cut off, and nothing is fetched."""
-    found = browser.look_at(page, tmp_path, width, tmp_path / "page.png")
-    assert found["width"] <= width  # no scrolling sideways
-    assert [shown[0] for shown in found["images"]][:2] == ["Reward and valid submissions", "Score by programs"]
-    assert len(found["images"]) == len(CHARTS)
-    for _, natural, shown in found["images"]:
-        assert natural > 300
-        assert 300 <= shown <= 480
-    assert found["headings"] == ["Competitions", "Plots", "Best programs", "Most frequent errors"]
-    assert found["requests"] == []
-    assert found["urls"] == []
-    picture = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).reshape(-1, 3)
-    assert len(np.unique(picture, axis=0)) > 50
 
 
 def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):

@@ -17,7 +17,6 @@ from support.cores import SEVERAL_CORES
 from support.prepared_folders import write_task
 
 from trl_mle.competitions import TaskSet
-from trl_mle.files import alone_in
 
 
 ROOT = Path(__file__).parents[2]
@@ -113,20 +112,6 @@ def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script
     assert ended.value.code == 2
     assert "has no chat template" in capsys.readouterr().err
     assert not (tmp_path / "policy").exists()
-
-
-@pytest.mark.slow
-def test_bad_input_of_a_real_process(tiny_model, tmp_path):
-    """No import adds a line of its own."""
-    run = subprocess.run(
-        [sys.executable, SCRIPT, *arguments(tiny_model, "policy", "--competitions", "no-such-competition")],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    lines = [line for line in run.stderr.splitlines() if "waiting for" not in line]  # a slow import is one
-    assert (run.returncode, run.stdout, len(lines)) == (2, "", 1), run.stderr
 
 
 @pytest.mark.slow
@@ -273,16 +258,6 @@ def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monke
     assert sorted(path.name for path in best.iterdir()) == ["score.json", "solution.py", "submission.csv"]
     assert (best / "solution.py").read_text().startswith("import shutil\n")
     assert json.loads((best / "score.json").read_text())["score"] == pytest.approx(history[0]["mle/score/best"])
-
-
-def test_two_runs_do_not_write_to_one_folder(tiny_model, tmp_path, run_script, capsys):
-    policy = tmp_path / "policy"
-    with alone_in(policy), pytest.raises(SystemExit) as ended:
-        run_script(*arguments(tiny_model, policy, "--max_steps", "1"))
-    assert ended.value.code == 2
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"train_mle.py: error: another process is writing to {policy}: wait for it, or name another folder"
-    assert not (policy / "metrics.jsonl").exists()
 
 
 def script_on_some_cores(file, *args):

@@ -47,10 +47,10 @@ def best_of_k(
     $$
 
     These are exact averages over all subsets. The first is unbiased (it is pass@k of
-    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If the best is chosen by \\( s \\) but
-    another score is reported, that one is in the numerator, and samples with equal \\( s \\) count with its mean over them.
-    The interval is the percentile bootstrap over the samples, which is too narrow for k near n: no resample has a better
-    program than the best one found.
+    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If the best is chosen by \\( s
+    \\) but another score is reported, that one is in the numerator, and samples with equal \\( s \\) count with its
+    mean over them. The interval is the percentile bootstrap over the samples, which is too narrow for k near n: no
+    resample has a better program than the best one found.
 
     Args:
         scores (`Sequence[float | None]`):
@@ -59,10 +59,8 @@ def best_of_k(
             Sizes, each between 1 and the number of samples.
         higher_is_better (`bool`), seed (`int`, *optional*, defaults to `0`):
             Whether a larger score is better; the seed of the bootstrap.
-        reported (`Sequence[float | None]`, *optional*):
-            The score to report for each sample, if it differs from the score to choose by.
-        resamples (`int`, *optional*, defaults to `1000`):
-            Resamples of the bootstrap; with 0, there are no intervals.
+        reported (`Sequence[float | None]`, *optional*), resamples (`int`, *optional*, defaults to `1000`):
+            The score to report, if it differs from the score to choose by; resamples of the bootstrap.
     """
     if not ks:
         return []
@@ -86,25 +84,32 @@ def best_of_k(
     _, resampled = _averages(shown_resampled, weights)
     points = []
     for i, k in enumerate(ks):
-        interval: tuple[float | None, float | None] = (None, None)
-        means = resampled[:, i][~np.isnan(resampled[:, i])]
-        if means.size:
-            tail = (1 - CONFIDENCE) / 2
-            low, high = np.quantile(means, (tail, 1 - tail))
-            interval = float(low), float(high)
         score = None if np.isnan(best[0, i]) else float(best[0, i])
-        points.append(BestOfK(k, float(valid_rates[0, i]), score, *interval))
+        points.append(BestOfK(k, float(valid_rates[0, i]), score, *_interval(resampled[:, i])))
     return points
 
 
+def _interval(means: np.ndarray) -> tuple[float, float] | tuple[None, None]:
+    means = means[~np.isnan(means)]
+    if not means.size:
+        return None, None
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means, (tail, 1 - tail))
+    return float(low), float(high)
+
+
 def _weights(n: int, k: int) -> np.ndarray:
-    """The weights \\( w_j \\), of shape (n,), from \\( w_{n-1} = k / n \\) and \\( w_{j-1} = w_j (j - k + 1) / j \\)."""
+    """
+    The weights \\( w_j \\), of shape (n,), from \\( w_{n-1} = k / n \\) and \\( w_{j-1} = w_j (j - k + 1) / j \\).
+    """
     j = np.arange(n - 1, k - 1, -1)
     return np.concatenate([np.zeros(k - 1), (k / n * np.cumprod(np.append(1.0, (j - k + 1) / j)))[::-1]])
 
 
 def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each row of samples and each k: the share of subsets with a valid sample, and the mean best score of these."""
+    """
+    For each row of samples and each k: the share of subsets with a valid sample, and the mean best score of these.
+    """
     valid = ~np.isnan(ranked)
     rates = np.minimum(valid @ weights.T, 1.0)
     sums = np.where(valid, ranked, 0.0) @ weights.T

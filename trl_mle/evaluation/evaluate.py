@@ -16,22 +16,20 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import SamplingArguments
 from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.result_tables import K, best_of_k_point, chosen_by_validation, to_markdown
 from trl_mle.evaluation.results import failures, figures
-from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
+from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
-from trl_mle.solutions import BestSolutions
 
 
-# Milestones on average. Training began with 2.2 where it led from no valid program to many: spooky-author-identification without
-# milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
+# Milestones on average. Training began with 2.2 where it led from no valid program to many:
+# spooky-author-identification without milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
 LEAST_REACHED = 1.0
 
 
@@ -53,8 +51,8 @@ class EvaluationArguments(SamplingArguments):
     holdout: float = field(
         default=0.0,
         metadata={
-            "help": "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use the value of "
-            "training."
+            "help": "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use "
+            "the value of training."
         },
     )
     num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
@@ -141,21 +139,20 @@ def show(
             evaluations = judged(programs[competition.id][row["policy"]])
             if evaluations and not row["num_valid"]:
                 console.print(none_valid(row["policy"], evaluations))
-        solutions = best_solutions(competition, programs[competition.id], policies)
-        if solutions:
-            _, shown, source, origin = max(solutions, key=lambda item: gain(item[0], competition.higher_is_better))
+        best = best_program([one for name in args.names for one in programs[competition.id][name]], competition)
+        if best is not None:
             suffix = f"-{competition.slug}" if len(competitions) > 1 else ""
-            path = output_dir / f"best_solution{suffix}.py"
+            path, source = output_dir / f"best_solution{suffix}.py", best.source or ""
             path.write_text(source, encoding="utf-8", errors="backslashreplace")
             where = " on held-out rows" if competition.holdout else ""
-            title = f"best program: {competition.metric} {number(shown, 4)}{where}"
-            program = Syntax(for_terminal(source.strip()), "python", word_wrap=True)
-            console.print(Panel(program, title=Text(terminal_line(title)), subtitle=Text(terminal_line(origin))))
+            title = f"best program: {competition.metric} {number(reported_score(best), 4)}{where}"
+            shown = Syntax(for_terminal(source.strip()), "python", word_wrap=True)
+            console.print(Panel(shown, title=Text(terminal_line(title))))
             files.append(("best program", path))
     if ours := sum(row["num_failures_of_ours"] for row in rows):
         print(
-            f"{ours} programs could not be executed because of a failure of our infrastructure, and are left out: run the same "
-            "command again to retry them",
+            f"{ours} programs could not be executed because of a failure of our infrastructure: run the same command "
+            "again to retry them",
             file=sys.stderr,
         )
     files += [(f"policy {name}", policy) for name, policy in policies.items()]
@@ -174,30 +171,11 @@ def none_valid(name: str, evaluations: Sequence[Evaluation]) -> str:
     return f"{line}, so training has hardly anything to begin with: take a larger model"
 
 
-def best_solutions(
-    competition: Competition, programs: dict[str, list[Evaluation]], policies: dict[str, str]
-) -> list[tuple[float, float, str, str]]:
-    """
-    The best program sampled from each policy, and the best that its training found: the score to choose by, the one to report,
-    the program, and its origin.
-    """
-    solutions = []
-    for name, policy in policies.items():
-        best = best_program(programs[name], competition.higher_is_better)
-        if best is not None and best.source is not None:
-            solutions.append((score_of(best), reported_score(best), best.source, f"sampled ({name})"))
-        trained = BestSolutions(Path(policy) / "best_solutions").read(competition)
-        if trained is not None:
-            solutions.append((*trained, f"found in training ({name})"))
-    return solutions  # type: ignore[return-value]  # a valid program has scores
-
-
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
     """A row for each policy."""
     count = rows[0]["num_samples"]
-    table = Table(
-        title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}: {count} sampled programs"
-    )
+    metric = metric_name(competition.metric, competition.higher_is_better)
+    table = Table(title=f"{competition.id}, {metric}: {count} sampled programs")
     for column in ("policy", "valid", f"best of\n{K}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:

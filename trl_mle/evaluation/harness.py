@@ -28,9 +28,9 @@ class NoAnswerError(ValueError):
 
 def sample_seeds(seed: int, competition: Competition, numbers: Iterable[int]) -> list[int]:
     """
-    Seeds of a competition's samples, by their numbers. Each competition has its own: from the same seeds, a model answers
-    similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128. So has each seed: runs with
-    the seeds 0 and 1 share no sample.
+    Seeds of a competition's samples, by their numbers. Each competition has its own: from the same seeds, a model
+    answers similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128. So has
+    each seed: runs with the seeds 0 and 1 share no sample.
     """
     first = int.from_bytes(hashlib.sha256(f"{seed} {competition.id}".encode()).digest()[:4], "big")
     return [(first + number) % SEEDS for number in numbers]
@@ -64,8 +64,8 @@ class Harness:
         program.
         """
         return improve_prompt(
-            self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits, failed=failed,
-            max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
+            self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits,
+            failed=failed, max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
             begin_program=self.begin_program,
         )  # fmt: skip
 
@@ -77,9 +77,9 @@ class Harness:
         until_s: float = math.inf,
     ) -> None:
         """
-        Samples the completions of a batch, by their indices, that are not in the log yet. `step` is the kind of their prompts, and
-        `parents` has the indices of the programs that these show. Until `until_s`, in seconds of the log, an answer that is missing
-        raises [`NoAnswerError`].
+        Samples the completions of a batch, by their indices, that are not in the log yet. `step` is the kind of their
+        prompts, and `parents` has the indices of the programs that these show. Until `until_s`, in seconds of the log,
+        an answer that is missing raises [`NoAnswerError`].
         """
         name = self.competition.id
         missing = [index for index in prompts if (name, index) not in self.log.samples]
@@ -102,14 +102,14 @@ class Harness:
         if len(answers) < len(missing) and self.log.now() < until_s:
             error = next(completion.error for completion in reversed(completions) if completion.text is None)
             raise NoAnswerError(
-                f"{self.policy.identity} has not answered {len(missing) - len(answers)} of {len(missing)} prompts; run the same "
-                f"command again to resume ({self.log.path}); the last error was: {error or 'unknown'}"
+                f"{self.policy.identity} has not answered {len(missing) - len(answers)} of {len(missing)} prompts; "
+                f"run the same command again to resume ({self.log.path}); the last error was: {error or 'unknown'}"
             )
 
     def execute(self, indices: Sequence[int], until_s: float = math.inf) -> list[Evaluation]:
         """
-        Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that still run
-        at `until_s`, in seconds of the log, end without one.
+        Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that
+        still run at `until_s`, in seconds of the log, end without one.
         """
         samples = {index: self.log.samples[self.competition.id, index] for index in indices}
         missing = [index for index, sample in samples.items() if sample.evaluation is None]
@@ -132,21 +132,22 @@ class SamplingArguments(ExecutorArguments):
     max_completion_length: int | None = field(
         default=None,
         metadata={
-            "help": "Length limit of a completion, in tokens; defaults to the largest of the policies' trainings, or else 1024."
+            "help": "Length limit of a completion, in tokens; defaults to the largest of the policies' trainings, or "
+            "else 1024."
         },
     )
     begin_program: bool | None = field(
         default=None,
         metadata={
-            "help": "Whether the first lines of a program begin each answer; defaults to the value of a policy's training, or true. "
-            "False for endpoints that do not go on with an answer."
+            "help": "Whether the first lines of a program begin each answer; defaults to the value of a policy's "
+            "training, or true. False for endpoints that do not go on with an answer."
         },
     )
     ideas: str | None = field(
         default=None,
         metadata={
-            "help": "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to the value of a "
-            "policy's training, or none."
+            "help": "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to "
+            "the value of a policy's training, or none."
         },
     )
 
@@ -169,7 +170,10 @@ class SamplingArguments(ExecutorArguments):
         settings: Mapping[str, object],
         max_prompt_tokens: int = 0,
     ) -> Iterator[Harness]:
-        """A policy in each competition, with the log of an earlier run, if there is one. `settings` are further ones of the log."""
+        """
+        A policy in each competition, with the log of an earlier run, if there is one. `settings` are further ones of
+        the log.
+        """
         policy, trained, folder = load_policy(policy_name), trained_with(policy_name), log_path.parent
         begin = trained.get("begin_program", True) if self.begin_program is None else self.begin_program
         ideas = Ideas(self.ideas or trained.get("ideas", "none"), self.seed)
@@ -192,6 +196,6 @@ class SamplingArguments(ExecutorArguments):
         )
         for competition in competitions:
             yield Harness(
-                policy, competition, reward, log, max_new_tokens, max_prompt_tokens, limits, self.seed, self.batch_size,
-                begin, ideas,
+                policy, competition, reward, log, max_new_tokens, max_prompt_tokens, limits, self.seed,
+                self.batch_size, begin, ideas,
             )  # fmt: skip

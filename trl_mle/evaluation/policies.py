@@ -33,10 +33,10 @@ class Policy(Protocol):
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """
-        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins with what
-        its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an answer. The seeds, one
-        for each prompt, determine the samples together. After `max_time_s` seconds, a model in this process ends in the middle of
-        its answers; an endpoint's are those that it has given by then.
+        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins
+        with what its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an
+        answer. The seeds, one for each prompt, determine the samples together. After `max_time_s` seconds, a model in
+        this process ends in the middle of its answers; an endpoint's are those that it has given by then.
         """
         ...
 
@@ -47,8 +47,8 @@ def load_policy(name: str) -> Policy:
 
     Args:
         name (`str`):
-            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally followed
-            by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
+            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally
+            followed by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
 
     Raises:
         `OSError`: The model does not exist.
@@ -71,7 +71,9 @@ def trained_with(name: str) -> dict[str, Any]:
 
 
 def check_policy(name: str) -> None:
-    """Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not."""
+    """
+    Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not.
+    """
     if _is_url(name):
         EndpointPolicy(name)
         return
@@ -165,8 +167,8 @@ class TransformersPolicy:
     @classmethod
     def from_pretrained(cls, name: str) -> "TransformersPolicy":
         """
-        Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available. Raises
-        `ValueError` if weights are missing.
+        Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available.
+        Raises `ValueError` if weights are missing.
         """
         import torch
         from transformers import AutoModelForCausalLM
@@ -181,7 +183,8 @@ class TransformersPolicy:
         model, loaded = pair
         if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
             raise ValueError(
-                f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}: was it saved under other names?"
+                f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}: was it saved under other "
+                "names?"
             )
         model.eval()
         digest = models.weights_digest(model.state_dict())

@@ -16,13 +16,19 @@ REPORTED: dict[str, tuple[str, ...]] = read_data(Path(__file__).with_name("repor
 REPORTED_SYSTEMS = REPORTED.pop("systems")
 
 K = 8  # of the best of k in tables: a hundred samples can show it
+NOTES = """\
+Means ± standard errors over runs. {chosen} An asterisk marks the best of several systems; (reported) are figures of
+the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here. The best of {k} is the mean over
+all subsets of {k} programs with a valid one, with a 95% bootstrap interval for a single run, which is too narrow for
+k near the number of programs. A valid submission of a program that was not seen to train a model may game the metric.
+"""
 
 
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """
     Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
-    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, or has another
-    metric or holdout than another folder.
+    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, or
+    has another metric or holdout than another folder.
     """
     rows: list[dict[str, Any]] = []
     if len({folder.resolve() for folder in folders}) < len(folders):
@@ -69,9 +75,10 @@ def mean_of(runs: pd.Series) -> str:
 
 def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
     """
-    The best score of each system in each competition, mean ± standard error over runs: a header, and a row per competition
-    an asterisk at the best of our systems. The paper's systems in `reported` are shown, too, if a competition is one of
-    the paper's (a mirror is not) and programs are chosen by the score on all rows, as in the paper.
+    The best score of each system in each competition, mean ± standard error over runs: a header, and a row per
+    competition an asterisk at the best of our systems. The paper's systems in `reported` are shown, too, if a
+    competition is one of the paper's (a mirror is not) and programs are chosen by the score on all rows, as in the
+    paper.
     """
     table = pd.DataFrame(rows)
     systems = list(table["policy"].unique())
@@ -123,8 +130,8 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
     means = {
-        "valid_rate": "valid rate", "best_of_few": f"best of {K}", "mean_score": "mean score", "best_score": "best score",
-        "mean_duration_s": "mean Δt (s)", "human_rank": "human rank",
+        "valid_rate": "valid rate", "best_of_few": f"best of {K}", "mean_score": "mean score",
+        "best_score": "best score", "mean_duration_s": "mean Δt (s)", "human_rank": "human rank",
     }  # fmt: skip
     table = pd.DataFrame(rows)
     table["best_of_few"] = [point["score"] if (point := best_of_k_point(row)) else None for row in rows]
@@ -141,33 +148,18 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """All tables as Markdown."""
     counts = sorted({row["num_samples"] for row in rows})
-    reported = "(reported): the [paper](https://huggingface.co/papers/2509.01684)'s, best of 128, not measured here. *: the best of ours.\n"
-    tables = [
-        (
-            "Programs",
-            program_table(rows),
-            f"Mean ± standard error over runs. The best of {K} is the mean over all subsets of {K} programs with a valid one; the mean "
-            "score is that of the valid programs alone. A valid submission of a program that was not seen to train a model may game "
-            "the metric.\n",
-        ),
-        (
-            f"Best of {' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} programs",
-            main_table(rows),
-            "Scores on the held-out rows of the best program by the score on the others. *: the best of ours.\n"
-            if chosen_by_validation(rows)
-            else f"Scores on the hidden answers of the best program by that score. {reported}",
-        ),
-        (
-            "Best of k",
-            best_of_k_table(rows),
-            "Average of the best score over all subsets of k programs with a valid one. One run: 95% bootstrap interval, which is too "
-            "narrow for k near the number of programs.\n",
-        ),
-    ]
+    chosen = "Scores on the hidden answers of the best program by that score."
     if chosen_by_validation(rows):
-        note = f"Scores on all hidden answers of the best program by that score, which are too optimistic. {reported}"
-        tables.append(("Chosen by the test score", main_table(on_all_rows(rows)), note))
-    return "\n".join(f"## {title}\n\n{_markdown(lines)}\n{note}" for title, lines, note in tables if len(lines) > 1)
+        chosen = "Scores on the held-out rows of the best program by the score on the others."
+    tables = {
+        "Programs": program_table(rows),
+        f"Best of {' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} programs": main_table(rows),
+        "Best of k": best_of_k_table(rows),
+    }
+    if chosen_by_validation(rows):
+        tables["If chosen and scored on all hidden rows"] = main_table(on_all_rows(rows))
+    parts = [f"## {title}\n\n{_markdown(lines)}\n" for title, lines in tables.items() if len(lines) > 1]
+    return "".join([*parts, NOTES.format(chosen=chosen, k=K)])
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:

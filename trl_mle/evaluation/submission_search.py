@@ -27,22 +27,25 @@ def search(
     on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
 ) -> list[Evaluation]:
     """
-    Samples and executes programs in batches until the time is up, at least one batch: a small one, which shows how long programs
-    take. Each later batch is as large as the time allows. Half of it is written from scratch; the other half repairs programs
-    that failed and improves the best so far, see [`next_steps`]. The programs and the time of an earlier run count.
+    Samples and executes programs in batches until the time is up, at least one batch: a small one, which shows how
+    long programs take. Each later batch is as large as the time allows. Half of it is written from scratch; the other
+    half repairs programs that failed and improves the best so far, see [`next_steps`]. The programs and the time of an
+    earlier run count.
 
     Args:
         harness (`Harness`):
             The policy, and the competition.
         budget_s (`float`):
-            Time limit in seconds of the log. Answers that are still written then, and programs that still run, are ended.
+            Time limit in seconds of the log. Answers that are still written then, and programs that still run, are
+            ended.
         console (`PlainConsole`):
             Where to print a line for each batch.
         on_batch (`Callable`, *optional*):
             Called after each batch with all evaluations so far; its time counts.
 
     Raises:
-        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch. The search goes on without
+        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch. The search goes on
+        without
             single answers that are missing.
     """
     competition, log = harness.competition, harness.log
@@ -148,8 +151,9 @@ def run_again(
     submissions: dict[str | None, bytes | None],
 ) -> tuple[Evaluation, bytes] | None:
     """
-    Runs programs in another competition, best first, until one is valid there, and returns it with its submission. It gives up after
-    a few that fail. `submissions` keeps the submission of each program, or `None`, from one call to the next.
+    Runs programs in another competition, best first, until one is valid there, and returns it with its submission. It
+    gives up after a few that fail. `submissions` keeps the submission of each program, or `None`, from one call to the
+    next.
     """
     failed = 0
     for place, evaluation in enumerate(programs, 1):
@@ -171,8 +175,10 @@ def run_again(
 
 
 def like_sample(submission: bytes, competition: Competition) -> bytes:
-    """A valid submission with the ids of the sample, which a program may have read as numbers, and in its order. Where ids are not
-    unique, or MLE-bench's code reads submissions, it stays as it is."""
+    """
+    A valid submission with the ids of the sample, which a program may have read as numbers, and in its order. Where
+    ids are not unique, or MLE-bench's code reads submissions, it stays as it is.
+    """
     if competition.in_file_order or competition.grader:
         return submission
     ids = pd.read_csv(competition.sample_submission)[competition.id_column]

@@ -55,7 +55,8 @@ class MLEScriptArguments(ExecutorArguments):
     reward_funcs: list[str] = field(
         default_factory=list,
         metadata={
-            "help": "Further reward functions, as dotted paths; `reward_weights` weighs all, that of the programs first."
+            "help": "Further reward functions, as dotted paths; `reward_weights` weighs all, that of the programs "
+            "first."
         },
     )
     push_rollouts_to_hub: bool = field(

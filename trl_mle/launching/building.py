@@ -19,7 +19,9 @@ from trl_mle.user_code import import_named
 
 
 def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> Instrumenter | None:
-    """Builds the instrumenter that marks the milestones. Raises `LanguageModelError` if its endpoint does not answer."""
+    """
+    Builds the instrumenter that marks the milestones. Raises `LanguageModelError` if its endpoint does not answer.
+    """
     if script_args.instrumenter != "lm":
         return AstInstrumenter() if script_args.instrumenter == "ast" else None
     model: LanguageModel
@@ -41,7 +43,9 @@ def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOCon
 
 
 def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
-    """Imports reward functions by their dotted paths; raises `ValueError` if one cannot be imported, or is no function."""
+    """
+    Imports reward functions by their dotted paths; raises `ValueError` if one cannot be imported, or is no function.
+    """
     functions = []
     for name in names:
         function = import_named("reward_funcs", name)

@@ -37,13 +37,11 @@ def one_line_errors(
     headline: str = "", errors: Any = USER_ERRORS, gather: bool = False, once: bool = True
 ) -> Iterator[None]:
     """
-    Ends the process with one line and exit code 2 if something fails that the user can mend.
+    Ends the process with one line and exit code 2 if something fails that the user can mend, or if an upload fails.
 
     Args:
-        headline (`str`, *optional*):
-            What the failure means.
-        errors (`tuple`, *optional*):
-            Which exceptions are the user's to mend; failed uploads always are.
+        headline (`str`, *optional*), errors (`tuple`, *optional*):
+            What the failure means, and which exceptions are the user's to mend.
         gather (`bool`, *optional*, defaults to `False`):
             Whether all processes of the run end if one of them fails. A collective operation.
         once (`bool`, *optional*, defaults to `True`):
@@ -68,8 +66,9 @@ def one_line_errors(
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
-    Finds the checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest complete one in the output
-    folder. Returns its path, or `None` if training starts from scratch. Raises `ValueError` if none is complete.
+    Finds the checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest complete one in the
+    output folder. Returns its path, or `None` if training starts from scratch. Raises `ValueError` if none is
+    complete.
     """
     if str(value or False).lower() == "false":
         return None
@@ -88,15 +87,15 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
 
 def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     """
-    Raises `FileExistsError` if the output folder holds a model or another run than that of the checkpoint to resume from, or
-    later checkpoints of this one, whose metrics would be mixed.
+    Raises `FileExistsError` if the output folder holds a model or another run than that of the checkpoint to resume
+    from, or later checkpoints of this one, whose metrics would be mixed.
     """
     complete = [path.name for path in find_checkpoints(folder) if damage(path) is None]
     if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
         if later := [name for name in complete if int(name.partition("-")[2]) > _step_of(checkpoint)]:
             raise FileExistsError(
-                f"resume_from_checkpoint: {folder} holds later checkpoints ({', '.join(later)}): delete or move them, or "
-                "name another output_dir"
+                f"resume_from_checkpoint: {folder} holds later checkpoints ({', '.join(later)}): delete or move them, "
+                "or name another output_dir"
             )
         return
     metrics = folder / METRICS_FILE
@@ -116,8 +115,8 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
 
 def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
     """
-    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had not all of the competitions, or
-    another one of [`SAME`]. Competitions may be left out, such as broken ones.
+    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had not all of the
+    competitions, or another one of [`SAME`]. Competitions may be left out, such as broken ones.
     """
     if checkpoint is None:
         return
@@ -132,7 +131,8 @@ def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: T
     if names:
         were = ", ".join(f"{name}={before[name]}, not {now[name]}" for name in names)
         raise ValueError(
-            f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same, or name another output_dir"
+            f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same, or name another "
+            "output_dir"
         )
 
 
@@ -160,8 +160,8 @@ def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: L
         tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=args.begin_program))
         if args.max_prompt_length is not None and tokens > args.max_prompt_length:
             raise ValueError(
-                f"the prompt of {competition.id} has {tokens} tokens, more than max_prompt_length={args.max_prompt_length}: "
-                "raise it, or set it to null"
+                f"the prompt of {competition.id} has {tokens} tokens, more than "
+                f"max_prompt_length={args.max_prompt_length}: raise it, or set it to null"
             )
 
 
@@ -184,8 +184,8 @@ def check_engine(args: MLEGRPOConfig, gpu_slots: Sequence[str], use_peft: bool) 
             raise ValueError("FSDP needs GPUs; on a CPU, accelerate would silently train with DDP: use ddp or zero3")
         if args.use_vllm and use_peft:
             raise ValueError(
-                "use_vllm: under FSDP, TRL would merge the adapter into sharded weights: use ddp, zero2 or zero3, or train all "
-                "weights (use_peft: false)"
+                "use_vllm: under FSDP, TRL would merge the adapter into sharded weights: use ddp, zero2 or zero3, or "
+                "train all weights (use_peft: false)"
             )
     if gpu_slots and args.use_vllm and args.vllm_mode == "colocate":
         if not args.vllm_enable_sleep_mode:

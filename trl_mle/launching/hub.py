@@ -20,8 +20,8 @@ tags: [trl_mle]
 
 Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions during training with `trl_mle`.
 
-`best_solutions/<competition>/` has the best program, its submission and its score on the hidden answers; `executions/` has a
-line for each program that ran.
+`best_solutions/<competition>/` has the best program, its submission and its score on the hidden answers; `executions/`
+has a line for each program that ran.
 
 **The programs were written by a language model. Run them in a sandbox only.**
 """
@@ -45,8 +45,8 @@ def check_hub(args: Any) -> None:
 
 def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -> None:
     """
-    Uploads a run's best solutions and the record of all executions to the dataset `<repo_id>-rollouts`. A new one is private if
-    asked for, if the model's repository is, or else by the owner's setting.
+    Uploads a run's best solutions and the record of all executions to the dataset `<repo_id>-rollouts`. A new one is
+    private if asked for, if the model's repository is, or else by the owner's setting.
     """
     api = HfApi()
     dataset: dict[str, Any] = {"repo_id": f"{repo_id}-rollouts", "repo_type": "dataset"}

@@ -56,8 +56,10 @@ def charts(run: TrainingRun) -> Iterator[Chart]:
             yield Chart("score", "Score by programs", f"{caption}the best is chosen on the others.", _scores(run))
         yield Chart("milestones", "Milestones", "Share of the programs that reached each milestone.", _milestones(run))
     if figure := _logged(run, DURATIONS):
-        caption = "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration weight "
-        caption += "of their advantages, mean (solid), smallest and largest (dotted)."
+        caption = (
+            "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration "
+        )
+        caption += "weight of their advantages, mean (solid), smallest and largest (dotted)."
         yield Chart("durations", "Δt and duration weights", caption, figure)
 
 

@@ -61,7 +61,10 @@ def write_report(folder: Path, report_dir: Path) -> Path:
 
 
 def _save(chart: Chart, folder: Path) -> str:
-    """Writes a picture as PNG; returns it as SVG in base64: a separate image, so that ids of different plots do not clash."""
+    """
+    Writes a picture as PNG; returns it as SVG in base64: a separate image, so that ids of different plots do not
+    clash.
+    """
     chart.figure.savefig(folder / f"{chart.name}.png", dpi=PNG_DPI)
     svg = io.BytesIO()
     chart.figure.savefig(svg, format="svg", metadata={"Date": None})

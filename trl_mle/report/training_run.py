@@ -22,10 +22,10 @@ class TrainingRun:
     """
     The data of a run, as training writes it.
 
-    `history` is the trainer's log. `executions` has a row for each program, in the order in which they ended, with `reported` (the
-    score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a model) and a column for each
-    milestone. `best` has the record of each competition's best solution, with its `source` and `reported`. `skipped` has notes on
-    lines that cannot be read.
+    `history` is the trainer's log. `executions` has a row for each program, in the order in which they ended, with
+    `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a
+    model) and a column for each milestone. `best` has the record of each competition's best solution, with its
+    `source` and `reported`. `skipped` has notes on lines that cannot be read.
     """
 
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -35,7 +35,9 @@ class TrainingRun:
 
     @property
     def training_s(self) -> float | None:
-        """Sum of the steps' times in seconds; `None` if no step has been logged. A time is the mean since the last log."""
+        """
+        Sum of the steps' times in seconds; `None` if no step has been logged. A time is the mean since the last log.
+        """
         times = pd.Series(self.metric("step_time"), dtype=float)
         steps = pd.Series(times.index).diff().fillna(pd.Series(times.index))
         return float((times.to_numpy() * steps.to_numpy()).sum()) if len(times) else None
@@ -62,8 +64,8 @@ class TrainingRun:
 
 def read_run(folder: Path) -> TrainingRun:
     """
-    Reads the output folder of a run; raises `OSError` if it holds none. Lines and files that are not whole, because the run is
-    active or was killed, are skipped.
+    Reads the output folder of a run; raises `OSError` if it holds none. Lines and files that are not whole, because
+    the run is active or was killed, are skipped.
     """
     skipped: list[str] = []
     history, executions = read_metrics(folder), _executions(folder / "executions", skipped)

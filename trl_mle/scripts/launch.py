@@ -14,10 +14,10 @@ from trl_mle.waits import waiting_for
 
 USAGE = "trl-mle train --config RECIPE [--accelerate_config CONFIG] [--OPTION VALUE ...]"
 DESCRIPTION = """\
-Trains a policy, in one or several processes. RECIPE is a YAML file with options, or a bundled one (`trl-mle recipes` lists
-them); options of the command line override it. CONFIG says how many processes run and how they share the model: a bundled
-name, such as cpu, ddp or zero3, or a file of accelerate's. Options of `accelerate launch`, such as --num_processes, may be
-in either place."""
+Trains a policy, in one or several processes. RECIPE is a YAML file with options, or a bundled one (`trl-mle recipes`
+lists them); options of the command line override it. CONFIG says how many processes run and how they share the model:
+a bundled name, such as cpu, ddp or zero3, or a file of accelerate's. Options of `accelerate launch`, such as
+--num_processes, may be in either place."""
 OF_THE_SCRIPT = ("debug", "gradient_accumulation_steps")  # accelerate's launcher has options of these names, too
 
 

@@ -53,15 +53,15 @@ def run(args: argparse.Namespace) -> int:
 
 def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> Settings:
     """
-    The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or `ValueError` if the
-    folder or an option does not fit.
+    The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or
+    `ValueError` if the folder or an option does not fit.
     """
     path = folder / SETTINGS_FILE
     if not resume:
         if folder.is_dir() and any(file.name != ".lock" for file in folder.iterdir()):
             raise FileExistsError(
-                f"{folder} holds an earlier quickstart or something else: add --resume (make resume) to go on with it, or name "
-                "another with --output_dir (make quickstart OUTPUT=…)"
+                f"{folder} holds an earlier quickstart or something else: add --resume (make resume) to go on with "
+                "it, or name another with --output_dir (make quickstart OUTPUT=…)"
             )
         if not 0 <= options.get("seed", 0) < 2**32:
             raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {options['seed']}")

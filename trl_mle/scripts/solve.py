@@ -27,17 +27,17 @@ LOG, SUBMISSION, PROGRAM = "programs.jsonl", "submission.csv", "solution.py"
 @dataclass(kw_only=True)
 class SolveArguments(SamplingArguments):
     """
-    Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best one. Half of
-    the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new --test`, all hidden
-    rows choose the program, which runs again with all labels and predicts the unlabelled rows. The best submission so far is
-    always on disk. Running the command again resumes the search.
+    Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best one.
+    Half of the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new
+    --test`, all hidden rows choose the program, which runs again with all labels and predicts the unlabelled rows. The
+    best submission so far is always on disk. Running the command again resumes the search.
     """
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
     policy: str = field(
         metadata={
-            "help": "Policy that writes the programs: the folder or Hub id of a model or LoRA adapter, or the URL of an "
-            "OpenAI-compatible endpoint, optionally followed by `#` and the model's name."
+            "help": "Policy that writes the programs: the folder or Hub id of a model or LoRA adapter, or the URL of "
+            "an OpenAI-compatible endpoint, optionally followed by `#` and the model's name."
         }
     )
     budget: str = field(
