@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy
@@ -168,8 +169,40 @@ def test_grade(trl_mle, wine):
     assert expected.items() <= json.loads(out).items()
 
 
-def test_grade_and_run_with_rows_held_out(trl_mle, wine, tmp_path):
+def test_run_shows_its_result_in_any_encoding(tmp_path):
+    (tmp_path / "solution.py").write_text(PROGRAM.replace("~~~", "é Δ 💾"), encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-m", "trl_mle.cli", "run", "wine", tmp_path / "solution.py"],
+        env=os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1]), "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+    )
+    out = run.stdout.decode("latin-1")
+    assert run.returncode == 0, run.stderr
+    for part in (
+        "outcome      valid submission",
+        "milestones   7 of 7",
+        "\n\\u0394t ",
+        "é \\u0394 \\U0001f4be [bold]",
+    ):
+        assert part in out
+
+
+@pytest.fixture
+def one_sandbox(monkeypatch):
+    """A sandbox for several commands, because it takes seconds to start."""
+    with LocalExecutor(max_parallel=1) as executor:
+        monkeypatch.setattr("trl_mle.scripts.grade.make_executor", lambda args: nullcontext(executor))
+        yield
+
+
+def test_run(trl_mle, wine, tmp_path, one_sandbox):
+    """Of a program that fails, and with rows held out."""
     solution = tmp_path / "solution.py"
+    solution.write_text(PROGRAM.replace("input/test.csv", "input/tests.csv"))
+    code, out, _ = trl_mle("run", "wine", solution)
+    assert code == 1
+    for part in ("outcome      error", "FileNotFoundError", "milestones   2 of 7", "not reached: test_data", "-9.8"):
+        assert part in out
     solution.write_text('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")')
     score = load_competition("wine", holdout=0.5).grade(wine.sample_submission)
     expected = {"score": score.value, "held_out": score.held_out, "full": score.full}
@@ -177,41 +210,6 @@ def test_grade_and_run_with_rows_held_out(trl_mle, wine, tmp_path):
     for command in (("grade", "wine", wine.sample_submission), ("run", "wine", solution)):
         report = json.loads(trl_mle(*command, "--holdout", "0.5", "--json")[1])
         assert expected.items() <= report.items()
-
-
-def test_run(trl_mle, tmp_path):
-    solution = tmp_path / "solution.py"
-    solution.write_text(PROGRAM)
-    code, out, _ = trl_mle("run", "wine", solution, "--program_timeout_s", 30)
-    assert code == 0
-    for part in ("outcome      valid submission", "milestones   7 of 7", "score ", "(accuracy ↑)", "\n~~~ [bold] ```"):
-        assert part in out
-
-
-@pytest.mark.parametrize(("encoding", "options"), [("latin-1", []), ("ascii", ["--json"])])
-def test_run_shows_its_result_in_any_encoding(encoding, options, tmp_path):
-    (tmp_path / "solution.py").write_text(PROGRAM.replace("~~~", "é Δ 💾"), encoding="utf-8")
-    run = subprocess.run(
-        [sys.executable, "-m", "trl_mle.cli", "run", "wine", tmp_path / "solution.py", *options],
-        env=os.environ | {"PYTHONPATH": str(Path(cli.__file__).parents[1]), "PYTHONIOENCODING": encoding},
-        capture_output=True,
-    )
-    out = run.stdout.decode(encoding)
-    assert run.returncode == 0, run.stderr
-    if options:
-        assert "é Δ 💾 [bold]" in json.loads(out)["output"]
-    else:
-        assert "\n\\u0394t " in out
-        assert "é \\u0394 \\U0001f4be [bold]" in out
-
-
-def test_run_of_a_program_that_fails(trl_mle, tmp_path):
-    solution = tmp_path / "solution.py"
-    solution.write_text(PROGRAM.replace("input/test.csv", "input/tests.csv"))
-    code, out, _ = trl_mle("run", "wine", solution)
-    assert code == 1
-    for part in ("outcome      error", "FileNotFoundError", "milestones   2 of 7", "not reached: test_data", "-9.8"):
-        assert part in out
 
 
 def test_run_for_machines(trl_mle, tmp_path):

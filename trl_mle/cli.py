@@ -6,7 +6,6 @@ import pkgutil
 import re
 import sys
 import traceback
-from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,13 +51,10 @@ def prepare(args: argparse.Namespace) -> int:
 
 
 def recipes(args: argparse.Namespace) -> int:
-    from trl_mle.shipped import copy_recipe, describe_recipe, recipe_names
+    from trl_mle.shipped import copy_recipe, recipe_names
 
-    if args.name is not None:
-        print(copy_recipe(args.name, Path(args.to)))
-        return 0
-    for what, names in groupby(recipe_names(), describe_recipe):
-        print(what, *names, sep="\n  ")
+    names = recipe_names() if args.name is None else [copy_recipe(args.name, Path(args.to))]
+    print(*names, sep="\n")
     return 0
 
 

@@ -252,33 +252,21 @@ def test_programs_that_still_run_when_the_time_is_up_are_ended(scripted, monkeyp
     assert time.monotonic() - began < 50
 
 
-def test_an_answer_ends_when_the_time_is_up(scripted):
-    """With 63 s, batches begin later and later."""
-    solve(asked())
-    first, *_, last = scripted.max_times_s
-    assert 55 < first <= 63
-    assert 0 <= last < first / 2
-
-
-@pytest.mark.parametrize("answered", [0, 1])
-def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered):
+def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys):
     """An endpoint's answers count if they come in time. Missing ones are no error of the endpoint then."""
     clock = [0.0]
     monkeypatch.setattr(ProgramLog, "now", lambda log: clock[0])
 
     def answer(prompt, seed):
-        if seed < answered:
+        if seed < 1:
             return program(1.0)
         clock[0] = 63.0
 
     scripted.answer = answer
-    if answered:
-        solve(asked())
-        assert "1 in 01:03, 1 of them valid" in capsys.readouterr().out
-    else:
-        with pytest.raises(ValueError, match=r"^no program made a valid submission .* give it more time"):
-            solve(asked())
+    solve(asked())
+    assert "1 in 01:03, 1 of them valid" in capsys.readouterr().out
     assert len(scripted.seeds) == 2
+    assert 55 < scripted.max_times_s[0] <= 63
 
 
 @pytest.mark.parametrize(

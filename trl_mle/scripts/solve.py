@@ -124,8 +124,7 @@ def _harness(args: SolveArguments, competition: Competition, executor: Executor,
         for path in (folder / SUBMISSION, folder / PROGRAM):
             if path.exists():
                 raise ValueError(f"--output_dir: {path} is not from an earlier run: use another folder")
-    length = args.max_completion_length or completion_length([args.policy])
-    best = folder / "best_solutions"
+    length, best = args.max_completion_length or completion_length([args.policy]), folder / "best_solutions"
     [harness] = args.harnesses(
         args.policy, length, [competition], executor, folder / LOG, best, {}, args.max_prompt_length
     )
