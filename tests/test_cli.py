@@ -101,14 +101,13 @@ print("~~~ [bold] ```")
 """
 
 
-@pytest.mark.parametrize("arguments", [["recipes"], ["competitions", "--json"]])
-def test_a_closed_pipe_is_no_error(arguments, tmp_path):
+def test_a_closed_pipe_is_no_error(tmp_path):
     """As in `trl-mle recipes | grep -q starter`; output may wait until the end."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     environment["PYTHONPATH"] = str(Path(cli.__file__).parents[1])
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "trl_mle.cli", *arguments]
+    command = [sys.executable, "-m", "trl_mle.cli", "recipes"]
     run = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
     os.close(writing)
     assert (run.returncode, run.stderr) == (0, "")

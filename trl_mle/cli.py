@@ -307,11 +307,10 @@ def main() -> None:
 
 
 def _can_be_mended(error: Exception) -> bool:
-    """Whether an error is the user's to mend."""
+    """Whether an error is the user's to mend; a CompetitionError is a ValueError."""
     from trl_mle.competitions import GradingFailed
     from trl_mle.execution import SandboxError
 
-    # A CompetitionError is a ValueError
     return isinstance(error, (ValueError, OSError, ImportError, SandboxError, GradingFailed))
 
 

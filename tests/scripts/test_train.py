@@ -70,7 +70,7 @@ def run_script(monkeypatch):
         (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float value: 'fast'"),
         (["--num_generations", "3"], "must be divisible by num_generations (3)"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "is left out: it was not written to its end"),
-        (["--reward_funcs", "math.pi"], "reward_funcs: math.pi is not a function"),
+        (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
         (["--executor", "math.no_such"], "executor: math.no_such cannot be imported: module 'math' has no"),
         (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs: this process may use "),
         (["--instrumenter", "lm"], "instrumenter: lm needs a model: set instrumenter_url or instrumenter_model"),

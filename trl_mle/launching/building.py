@@ -1,7 +1,4 @@
-"""Builds the instrumenter and further reward functions from the arguments."""
-
-from collections.abc import Callable, Sequence
-from typing import Any
+"""Builds the instrumenter from the arguments."""
 
 from transformers.integrations import unset_hf_deepspeed_config
 
@@ -15,13 +12,10 @@ from trl_mle.instrumentation import (
 )
 from trl_mle.launching.arguments import MLEScriptArguments
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.user_code import import_named
 
 
 def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> Instrumenter | None:
-    """
-    Builds the instrumenter that marks the milestones. Raises `LanguageModelError` if its endpoint does not answer.
-    """
+    """The instrumenter that marks the milestones. Raises `LanguageModelError` if its endpoint does not answer."""
     if script_args.instrumenter != "lm":
         return AstInstrumenter() if script_args.instrumenter == "ast" else None
     model: LanguageModel
@@ -40,16 +34,3 @@ def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOCon
         if training_args.deepspeed_plugin is not None:
             training_args.deepspeed_plugin.set_deepspeed_weakref()
     return LmInstrumenter(model, script_args.instrumenter_mode)  # type: ignore[arg-type]  # which it checks
-
-
-def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
-    """
-    Imports reward functions by their dotted paths; raises `ValueError` if one cannot be imported, or is no function.
-    """
-    functions = []
-    for name in names:
-        function = import_named("reward_funcs", name)
-        if not callable(function) or isinstance(function, type):
-            raise ValueError(f"reward_funcs: {name} is not a function")
-        functions.append(function)
-    return functions

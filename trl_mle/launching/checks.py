@@ -66,9 +66,8 @@ def one_line_errors(
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
-    Finds the checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest complete one in the
-    output folder. Returns its path, or `None` if training starts from scratch. Raises `ValueError` if none is
-    complete.
+    The path of the checkpoint that `resume_from_checkpoint` names, or of the newest complete one in the output folder for
+    `true`; `None` if training starts from scratch. Raises `ValueError` if none is complete.
     """
     if str(value or False).lower() == "false":
         return None
@@ -98,15 +97,11 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
                 "or name another output_dir"
             )
         return
+    present = [*complete, *(name for name in OVERWRITTEN if (folder / name).is_file())]
     metrics = folder / METRICS_FILE
-    has_steps = (
-        metrics.is_file() and b'"reward"' in metrics.read_bytes()
-    )  # other lines say when training began and ended
-    if present := [
-        *complete,
-        *[METRICS_FILE] * has_steps,
-        *(name for name in OVERWRITTEN if (folder / name).is_file()),
-    ]:
+    if metrics.is_file() and b'"reward"' in metrics.read_bytes():  # other lines say when training began and ended
+        present.append(METRICS_FILE)
+    if present:
         resume = "resume it with resume_from_checkpoint: true" if complete else "delete it"
         raise FileExistsError(
             f"output_dir {folder} holds a run or a model ({present[0]}): {resume}, or name another output_dir"

@@ -13,15 +13,8 @@ from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.execution import Executor, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
-from trl_mle.launching import (
-    MLEScriptArguments,
-    building,
-    checks,
-    extend_ddp_timeout,
-    hub,
-    keep_to_training_cores,
-    make_instrumenter,
-)
+from trl_mle.launching import MLEScriptArguments, checks, hub, training_cores, waiting
+from trl_mle.launching.building import make_instrumenter
 from trl_mle.launching.checks import one_line_errors
 from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
@@ -29,6 +22,7 @@ from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
 from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
+from trl_mle.user_code import import_named
 
 
 STOPPED = "training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any"
@@ -53,7 +47,7 @@ def main(script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_ar
             tasks = TaskSet(script_args.competitions, script_args.data_dir, script_args.holdout)
             checkpoint = check_arguments(output_dir, tasks, script_args, training_args, model_args)
             executor = stack.enter_context(make_executor(script_args, script_args.training_cores))
-            keep_to_training_cores(script_args.training_cores)
+            training_cores.keep_to_training_cores(script_args.training_cores)
             check_programs(tasks, executor, training_args, model_args)
         with one_line_errors():
             trainer = make_trainer(tasks, executor, script_args, training_args, model_args)
@@ -131,7 +125,7 @@ def make_trainer(
         "attn_implementation": model_args.attn_implementation,
         "dtype": model_args.dtype or "float32",  # under DDP, the files' 16 bits would lose small updates
     } | dict(training_args.model_init_kwargs or {})  # type: ignore[arg-type]  # parsed by now
-    further_rewards = building.find_reward_funcs(script_args.reward_funcs)
+    further_rewards = [import_named("reward_funcs", name) for name in script_args.reward_funcs]
     reward = MLEReward(
         competitions=tasks,
         executor=executor,
@@ -145,7 +139,7 @@ def make_trainer(
     most = training_args.completions_per_process
     if training_args.async_rollouts:  # new programs queue behind the rollouts in flight
         most += training_args.max_in_flight  # type: ignore[operator]  # set by now
-    extend_ddp_timeout(training_args, reward.longest_s(most))
+    waiting.extend_ddp_timeout(training_args, reward.longest_s(most))
     trainer_class = AsyncMLEGRPOTrainer if training_args.async_rollouts else MLEGRPOTrainer
     return trainer_class(
         model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked before
