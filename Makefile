@@ -2,7 +2,7 @@
 # make quickstart MODEL=…  the same with a pretrained model: a folder or a Hub id; hours on a CPU
 # make resume        resume an interrupted quickstart, with its competition and seed
 # make test          set everything up and run the tests
-# make test-slow     the tests of sharded engines, killed runs, real tables, every benchmark, and the report in a browser
+# make test-slow     the tests of sharded engines, killed runs, real tables, every benchmark
 # make test-older    the tests that could know the machine, as on one core without AVX-512 and bfloat16
 # make test-vllm     the tests with a real vLLM on a CPU, as a server and in training, in a separate environment
 # make test-pretrained  the tests with a pretrained model of 135 million weights (170 MB to download)
@@ -34,7 +34,7 @@ APT_INSTALL = [ -z "$$packages" ] && exit 0; \
 	elif sudo -n true 2>/dev/null; then sudo apt-get update -qq && sudo apt-get install -y -qq $$packages; \
 	else echo "missing:$$packages; install with: sudo apt-get install$$packages" >&2; fi
 
-.PHONY: quickstart resume test test-older test-slow test-pretrained test-vllm test-gpu docs lint audit install system compiler browser clean
+.PHONY: quickstart resume test test-older test-slow test-pretrained test-vllm test-gpu docs lint audit install system compiler clean
 .DEFAULT_GOAL := quickstart
 
 quickstart: install
@@ -46,7 +46,7 @@ resume: install
 test: compiler install
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-test-slow: compiler browser install $(VENV)/.tables
+test-slow: compiler install $(VENV)/.tables
 	$(BIN)/python -m pytest -m slow --timeout=900 $(PYTEST_ARGS)
 
 # The rooms that could know the machine, as on an older and smaller one. The first core that we may use is the only one. The
@@ -132,10 +132,6 @@ compiler:
 	    || packages="$$packages python3-dev"; \
 	$(APT_INSTALL)
 
-# Chromium, which renders the report; without it, these tests are skipped.
-browser:
-	@-for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null 2>&1 && exit 0; done; \
-	packages=" chromium"; $(APT_INSTALL)
 
 clean:
 	rm -rf $(VENV) $(VLLM_VENV) outputs

@@ -256,8 +256,8 @@ FAULTS = [
         "evaluation",
         "the best of k is the worst",
         "evaluation/best_of_k.py",
-        "reverse=not higher_is_better",
-        "reverse=higher_is_better",
+        "values if higher_is_better else -values",
+        "-values if higher_is_better else values",
     ),
     Fault(
         "evaluation",

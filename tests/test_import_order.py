@@ -14,7 +14,7 @@ import trl_mle
 PACKAGE = Path(trl_mle.__file__).parent
 ROOMS = [
     "spelling", "showing", "waits", "user_code", "files", "data_files", "competitions", "execution", "prompts", "models", "instrumentation", "solutions", "rewards", "environments", "trainer",
-    "evaluation", "report", "shipped", "launching", "scripts", "starter", "cli",
+    "evaluation", "report", "starter", "shipped", "launching", "scripts", "cli",
 ]  # fmt: skip
 FILES = {
     ".".join(("trl_mle", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path

@@ -12,12 +12,13 @@ from support.subprocess_executor import SubprocessExecutor
 from trl_mle import execution
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation import evaluate as evaluating
+from trl_mle.evaluation import harness
 from trl_mle.execution import Limits
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
-from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig
 
 
 def test_its_programs_are_rewarded():
@@ -40,15 +41,13 @@ def test_an_exception_in_one_of_its_threads_ends_the_run(monkeypatch):
         MLEReward(["wine"], executor, show_progress=False).evaluate(SOLUTION, "wine")
 
 
-@pytest.mark.parametrize("config", [{}, {"async_rollouts": True, "max_in_flight": 8}])
-def test_it_trains(solution_model, tmp_path, config):
-    config = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4} | config
-    config |= ON_CPU | solution_model.options
+def test_it_trains(solution_model, tmp_path):
+    config = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4}
+    config |= {"async_rollouts": True, "max_in_flight": 8} | ON_CPU | solution_model.options
     args = MLEGRPOConfig(str(tmp_path), max_steps=2, begin_program=False, **config)
     with SubprocessExecutor() as executor:
         reward = MLEReward(["wine"], executor, show_progress=False, reuse_results=True)
-        cls = AsyncMLEGRPOTrainer if args.async_rollouts else MLEGRPOTrainer
-        trainer = cls(solution_model.path, reward, args, competitions=["wine"])
+        trainer = AsyncMLEGRPOTrainer(solution_model.path, reward, args, competitions=["wine"])
         trainer.train()
         assert executor.count >= 2  # a completion may be empty, or a repeat
     last = [entry for entry in trainer.state.log_history if "reward" in entry][-1]
@@ -62,9 +61,11 @@ def test_it_evaluates(tmp_path, monkeypatch):
     executors, policy = [], ScriptedPolicy(lambda prompt, seed: SOLUTION)
     monkeypatch.setattr(SubprocessExecutor, "made", executors)
     monkeypatch.setattr(evaluating, "check_policy", lambda name: None)
-    monkeypatch.setattr(evaluating, "load_policy", lambda name: policy)
+    monkeypatch.setattr(harness, "load_policy", lambda name: policy)
     executor = "support.subprocess_executor.SubprocessExecutor"
-    args = evaluating.EvaluationArguments(["wine"], str(tmp_path), ["scripted"], num_samples=2, executor=executor)
+    args = evaluating.EvaluationArguments(
+        competitions=["wine"], output_dir=str(tmp_path), policies=["scripted"], num_samples=2, executor=executor
+    )
     evaluating.run(args)
     assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 2, True)
     assert (tmp_path / "results.json").exists()

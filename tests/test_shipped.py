@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from trl_mle.shipped import copy_recipe, describe_recipe, find_accelerate_config, find_recipe, recipe_names, shipped
+from trl_mle.shipped import copy_recipe, find_accelerate_config, find_recipe, recipe_names, shipped
 
 
 def test_recipes_by_name(tmp_path, monkeypatch):
@@ -13,7 +13,6 @@ def test_recipes_by_name(tmp_path, monkeypatch):
     assert len(recipe_names()) == len(list(shipped("recipes").rglob("*.yaml")))
     for name in recipe_names():
         assert find_recipe(name) == find_recipe(f"{name}.yaml")
-        assert 10 < len(describe_recipe(name)) < 200
     own = tmp_path / "quickstart"
     own.write_text("max_steps: 1")
     assert find_recipe("quickstart").absolute() == own  # a user's file comes first

@@ -20,7 +20,7 @@ from transformers import TrainerState
 import trl_mle
 from trl_mle import cli
 from trl_mle.competitions import TaskSet, load_competition
-from trl_mle.evaluation import evaluate
+from trl_mle.evaluation import evaluate, harness
 from trl_mle.rewards import BestSolutions, Evaluation, ProgramLog
 from trl_mle.rewards.progress import RUNNING_FILE
 from trl_mle.showing import (
@@ -123,7 +123,7 @@ def test_run(command, tmp_path):
 @pytest.fixture
 def run_folder(tmp_path):
     """A run whose programs and their errors are hostile."""
-    folder = make_run(tmp_path / "run", steps=3)
+    folder = make_run(tmp_path / "a $x_{$ <b> [red]", steps=3)
     log = ProgramLog(folder / "executions" / "rank-1.jsonl")
     for text in HOSTILE:
         log.append("wine", Evaluation(-10.0, 1.0, None, "error", detail=text.replace("\ud800", "")))
@@ -137,7 +137,7 @@ def test_watch_and_report(command, run_folder):
     code, out, error = command("watch", run_folder)
     assert code == 0, error
     assert seen_in("".join(HOSTILE[:9]), out)
-    assert command("report", run_folder, "--names", "a $x_{$ <b> [red]")[0] == 0
+    assert command("report", run_folder)[0] == 0
     page = (run_folder / "report" / "report.html").read_text()
     check_plain(page)
     assert not {"script", "b"} & {tag for tag, _ in elements_of(page)}
@@ -151,7 +151,7 @@ def test_evaluate_and_compare(command, tmp_path, monkeypatch):
     names = ["".join(HOSTILE).replace("\ud800", "").replace("\x00", ""), "**plain**"]
     answers = {name: fenced(f"x = {EVERYTHING!r}\n{SUBMIT}") for name in names}
     policies = {f"p{i}": ScriptedPolicy(lambda prompt, seed, name=name: answers[name]) for i, name in enumerate(names)}
-    monkeypatch.setattr(evaluate, "load_policy", policies.get)
+    monkeypatch.setattr(harness, "load_policy", policies.get)
     monkeypatch.setattr(evaluate, "check_policy", lambda name: None)
     monkeypatch.setattr(evaluate, "file_name", lambda name: str(names.index(name)))
     code, out, error = command(
@@ -162,7 +162,7 @@ def test_evaluate_and_compare(command, tmp_path, monkeypatch):
     assert "[/bold]" in out
     code, out, _ = command("compare", "out", "--markdown", "tables.md")
     assert code == 0
-    assert seen_in(names[0][:60], out)
+    assert seen_in(names[0][:8], out)  # the rest is in other lines of its cell
     assert "**plain**" in out
     for text in Path("tables.md").read_text(), (tmp_path / "out" / "results.md").read_text():
         check_plain(text)

@@ -30,20 +30,8 @@ def read_mapping(
     path: Path, name: object, example: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader
 ) -> dict[Any, Any]:
     """
-    Reads a YAML file of the user.
-
-    Args:
-        path (`Path`):
-            The file.
-        name (`object`):
-            What messages call it.
-        example (`str`):
-            One of its lines, for messages.
-        loader (`type`, *optional*, defaults to `yaml.SafeLoader`):
-            [`NoAliases`] for a file that somebody else wrote.
-
-    Raises:
-        `ValueError`: It is not YAML, or does not map names to values.
+    Reads a YAML file of the user; messages call it `name`, and show `example` as a line of it. `loader` is
+    [`NoAliases`] for a file that somebody else wrote. Raises `ValueError` if it is not YAML, or does not map names to values.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506

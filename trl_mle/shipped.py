@@ -1,7 +1,6 @@
 """Finds recipes and accelerate's configurations: beside the package in a checkout, inside it in a wheel."""
 
 import shutil
-from itertools import takewhile
 from pathlib import Path
 
 from trl_mle.spelling import did_you_mean
@@ -37,29 +36,20 @@ def find_recipe(name: str) -> Path:
     raise FileNotFoundError(f"{name} is neither a file nor a recipe; {hint}")
 
 
-def describe_recipe(name: str) -> str:
-    """The first sentence of a recipe's comment."""
-    lines = find_recipe(name).read_text(encoding="utf-8").splitlines()
-    comment = " ".join(line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines))
-    return comment.partition(". ")[0].rstrip(".")
-
-
 def copy_recipe(name: str, target: Path) -> Path:
     """Copies a recipe for editing. Raises `FileExistsError` if the file already exists."""
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
     if path.exists():
         raise FileExistsError(f"{path} exists: name another file with --to")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}: make it, or name another with --to")
     shutil.copyfile(source, path)
     return path
 
 
 def find_accelerate_config(name: str) -> Path:
     """
-    Finds a configuration of accelerate: a user's file, or else a bundled one, some of which have the names of TRL's. Raises
-    `FileNotFoundError` if there is neither.
+    Finds a configuration of accelerate: a user's file, or else a bundled one, some of which have the names of TRL's.
+    Raises `FileNotFoundError` if there is neither.
     """
     folder = shipped("accelerate_configs")
     for path in (Path(name), folder / f"{name}.yaml"):

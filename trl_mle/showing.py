@@ -27,8 +27,8 @@ def never_fail_to_print() -> None:
 
 def for_terminal(text: str) -> str:
     """
-    Text for a terminal or a log: line ends and tabs stay; other control characters, which could move the cursor, rename
-    the window or write to the clipboard, and invisible ones are spelled out.
+    Text for a terminal or a log: line ends and tabs stay; other control characters, which could move the cursor,
+    rename the window or write to the clipboard, and invisible ones are spelled out.
     """
     return "".join(sign if sign in "\n\t" else _spelled(sign) for sign in _NEWLINE.sub("\n", text))
 
@@ -53,8 +53,8 @@ def _spelled(sign: str) -> str:
 
 def number(value: float | None, digits: int = 3, like: float | None = None) -> str:
     """
-    A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it, or the one that it is `like`, is so small that
-    they would say nothing, or so large that they do not matter.
+    A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it, or the one that it is `like`, is so
+    small that they would say nothing, or so large that they do not matter.
     """
     if value is None:
         return "-"
@@ -66,8 +66,8 @@ def number(value: float | None, digits: int = 3, like: float | None = None) -> s
 
 class PlainConsole(Console):
     """
-    A console of rich that shows strings as they are: without markup, emoji codes and control characters. What is styled
-    is a [`~rich.text.Text`].
+    A console of rich that shows strings as they are: without markup, emoji codes and control characters. What is
+    styled is a [`~rich.text.Text`].
     """
 
     def __init__(self, **options: Any):

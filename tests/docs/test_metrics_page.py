@@ -45,12 +45,3 @@ def test_what_a_run_logs_is_on_the_page(program_model, tmp_path):
     patterns = [as_pattern(name) for name in LOGGED]
     missing = {name for name in logged if not any(p.fullmatch(kinds.sub("mle/", name)) for p in patterns)}
     assert not missing, f"docs/metrics.md lacks {', '.join(sorted(missing))}"
-
-
-def test_the_page_names_nothing_that_is_not_in_the_code():
-    """The last word of each name is in some string of the code, whatever the prefix that is put before it."""
-    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "trl_mle").rglob("*.py"))
-    filled_in = {*map(str, Outcome), "no_code", *MILESTONES, *REASONS, "lm"}
-    words = {max(re.split(r"<[^>]*>|/|…", name), key=len) for name in LOGGED}
-    words |= {last for name in LOGGED if not re.search("[<…]", last := name.rpartition("/")[2])}
-    assert not sorted(word for word in words if word not in code and word.removesuffix("_rate") not in filled_in)

@@ -35,19 +35,6 @@ def test_links_lead_somewhere(page):
         assert not anchor or target.suffix != ".md" or anchor in anchors(target), link
 
 
-def test_pages_that_the_code_names_are_there():
-    files = [ROOT / "Makefile"]
-    files += [
-        path
-        for name in ("trl_mle", "recipes", "benchmarks")
-        for path in (ROOT / name).rglob("*")
-        if path.suffix in (".py", ".yaml", ".template")
-    ]
-    named = {page for path in files for page in re.findall(r"docs/[\w/]+\.md", path.read_text(encoding="utf-8"))}
-    assert "docs/duration.md" in named
-    assert not [page for page in named if not (ROOT / page).is_file()]
-
-
 def test_every_package_is_in_the_reference():
     reference = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/api").glob("*.md"))
     packages = [path.parent.name for path in (ROOT / "trl_mle").glob("*/__init__.py") if "__all__" in path.read_text()]

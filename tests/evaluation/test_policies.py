@@ -1,8 +1,6 @@
 """Models of every kind answer alike."""
 
-import json
 import shutil
-import threading
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from support.openai_server import OpenAIServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.evaluation import EndpointPolicy, TransformersPolicy, load_policy
-from trl_mle.evaluation.policies import begins_program, check_policy, completion_length
+from trl_mle.evaluation.policies import check_policy, completion_length, trained_with
 
 
 def conversation(text):
@@ -79,16 +77,6 @@ def test_a_lora_adapter_comes_with_its_base_model(tiny_model, adapter, tmp_path)
     assert bare.sample(prompts, 8, range(4)) == adapted.sample(prompts, 8, range(4))
 
 
-def test_other_weights_are_another_policy(tiny_model, tmp_path):
-    shutil.copytree(tiny_model, tmp_path / "other")
-    assert TransformersPolicy.from_pretrained(tiny_model).identity == TransformersPolicy.from_pretrained(tiny_model).identity  # fmt: skip
-    model = AutoModelForCausalLM.from_pretrained(tiny_model)
-    model.lm_head.weight.data[0, 0] += 1
-    model.save_pretrained(tmp_path / "other")
-    digests = [TransformersPolicy.from_pretrained(str(path)).identity.split()[1] for path in (tiny_model, tmp_path / "other")]  # fmt: skip
-    assert digests[0] != digests[1]
-
-
 def test_weights_under_other_names_are_refused(tiny_model, tmp_path):
     """transformers fills in random ones."""
     shutil.copytree(tiny_model, tmp_path / "compiled")
@@ -98,15 +86,6 @@ def test_weights_under_other_names_are_refused(tiny_model, tmp_path):
         ValueError, match=r"compiled lacks .* of the model's weights, such as .* saved under other names"
     ):
         TransformersPolicy.from_pretrained(str(path.parent))
-
-
-def test_a_model_without_a_chat_template_is_refused(tiny_model, tmp_path):
-    shutil.copytree(tiny_model, tmp_path / "base")
-    (tmp_path / "base" / "chat_template.jinja").unlink(missing_ok=True)
-    config = tmp_path / "base" / "tokenizer_config.json"
-    config.write_text(json.dumps({key: value for key, value in json.loads(config.read_text()).items() if key != "chat_template"}))  # fmt: skip
-    with pytest.raises(ValueError, match="has no chat template: use an instruction-tuned model"):
-        TransformersPolicy.from_pretrained(str(tmp_path / "base"))
 
 
 @pytest.fixture
@@ -141,12 +120,6 @@ def test_an_endpoint_goes_on_with_what_was_begun(server):
     assert not {"continue_final_message", "chat_template_kwargs"} & set(asked["Say."])
 
 
-def test_an_endpoint_that_refuses_a_prompt_has_not_answered(server):
-    server.meddle = lambda body: 400 if body["messages"][0]["content"] == "1" else None
-    completions = load_policy(f"{server.url}#small").sample([conversation(f"{i}") for i in range(3)], 8, [0, 1, 2])
-    assert texts(completions) == ["answer to 0", None, "answer to 2"]
-
-
 def test_an_endpoint_that_limits_requests_is_asked_again(server):
     asked = Counter()
 
@@ -159,23 +132,6 @@ def test_an_endpoint_that_limits_requests_is_asked_again(server):
     assert texts(completions) == ["answer to Hi"] * 2
 
 
-def test_an_endpoint_answers_until_the_time_is_up(server):
-    release = threading.Event()
-    server.meddle = lambda body: None if release.wait(60) else 500
-    completions = load_policy(f"{server.url}#small").sample([conversation("Hi")], 8, [0], max_time_s=0.2)
-    assert not release.is_set()
-    release.set()
-    assert texts(completions) == [None]
-
-
-@pytest.mark.parametrize("tokens", [0, 8])
-def test_an_answer_without_text_is_an_answer(server, tokens):
-    """A filter has removed it, or the model has only thought; what the prompt begins is no program of the model."""
-    server.model = lambda prompt, max_tokens: (None, tokens)
-    begun = [*conversation("Write."), {"role": "assistant", "content": "```python\nimport"}]
-    assert texts(load_policy(f"{server.url}#small").sample([conversation("Hi"), begun], 8, [0, 1])) == ["", ""]
-
-
 @pytest.mark.parametrize(
     ("suffix", "message"),
     [("#medium", "serves small, large: name one"), ("", "serves small, large: name one")],
@@ -185,18 +141,19 @@ def test_an_endpoint_without_the_model(server, suffix, message):
         check_policy(server.url + suffix)
 
 
-@pytest.mark.parametrize("name", ["/no/such", "./no", "no/such/model"])
+@pytest.mark.parametrize("name", ["/no/such", "no/such/model"])
 def test_a_folder_that_is_not_there(name):
     with pytest.raises(OSError, match=f"^cannot load the policy {name}, which is not a local folder: "):
         check_policy(name)
 
 
-def test_a_folder_without_a_model_names_its_newest_checkpoint(tmp_path):
+def test_a_folder_without_a_model_names_its_checkpoints(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"^{tmp_path} holds no model$"):
         check_policy(str(tmp_path))
-    for step in (9, 10):
-        (tmp_path / f"checkpoint-{step}").mkdir()
-    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} holds no model: use {tmp_path}/checkpoint-10$"):
+    (tmp_path / "checkpoint-10").mkdir()
+    with pytest.raises(
+        FileNotFoundError, match=rf"^{tmp_path} holds no model: use a checkpoint in it \(checkpoint-10\)$"
+    ):
         check_policy(str(tmp_path))
 
 
@@ -204,7 +161,6 @@ def test_a_folder_without_a_model_names_its_newest_checkpoint(tmp_path):
     ("file", "text", "message"),
     [
         ("config.json", '{"model_type": "qwen2", "hidden_size": "x"}', "'hidden_size' expected int"),
-        ("config.json", '{"model_type": "no-such-model"}', "no-such-model"),
         ("adapter_config.json", '{"base_model_name_or_path": "/no/such"}', "/no/such"),
         ("adapter_config.json", "{}", "adapter_config.json names no base_model_name_or_path"),
         ("tokenizer.json", "{", "Expecting property name"),
@@ -229,11 +185,8 @@ def test_weights_that_are_a_pointer_are_refused(tiny_model, tmp_path):
     ("removed", "message"),
     [
         (["model.safetensors"], "holds no weights: no "),
-        (["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"], "has no tokenizer: copy the tokenizer"),
-        (
-            ["tokenizer.json"],
-            "has no tokenizer: copy the tokenizer",
-        ),  # the other files would render prompts without words
+        # The other files would render prompts without words
+        (["tokenizer.json"], "has no tokenizer: copy the tokenizer"),
         (["chat_template.jinja"], "has no chat template: use an instruction-tuned model"),
     ],
 )
@@ -245,13 +198,6 @@ def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path
         check_policy(str(tmp_path))
 
 
-def test_a_broken_chat_template_is_noticed_before_its_model_is_loaded(tiny_model, tmp_path):
-    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "chat_template.jinja").write_text("{% for")
-    with pytest.raises(ValueError, match=f"^{tmp_path} has a chat template that cannot render a prompt: "):
-        check_policy(str(tmp_path))
-
-
 def test_a_policy_is_asked_as_in_training(tmp_path):
     checkpoint = tmp_path / "policy" / "checkpoint-4"
     checkpoint.mkdir(parents=True)
@@ -259,8 +205,6 @@ def test_a_policy_is_asked_as_in_training(tmp_path):
     assert completion_length(["org/model", str(checkpoint)]) == 384
     assert completion_length(["org/model"]) == 1024
     for name in (tmp_path / "policy", checkpoint):
-        assert not begins_program(str(name), None)
-        assert begins_program(str(name), True)
+        assert trained_with(str(name))["begin_program"] is False
     for name in ("http://localhost:8000/v1", "org/model", str(tmp_path)):
-        assert begins_program(name, None)
-        assert not begins_program(name, False)
+        assert trained_with(name) == {}

@@ -7,7 +7,8 @@ import pytest
 from support.openai_server import OpenAIServer
 
 from trl_mle.execution.options import make_executor
-from trl_mle.launching import MLEScriptArguments, check_engine, make_instrumenter, make_parser
+from trl_mle.launching import MLEScriptArguments, make_instrumenter, make_parser
+from trl_mle.launching.checks import check_engine
 from trl_mle.models import LanguageModelError
 
 

@@ -56,14 +56,3 @@ def test_odd_files_are_one_line_each(tmp_path, monkeypatch, capsys):
     assert [line.split(":")[0] for line in said[:-1]] == [f"failed    {name}" for name in sorted(odd)]
     assert said[-1].startswith("0 of 6 in ")
     assert not list((tmp_path / "out").iterdir())
-
-
-def test_what_is_there_is_kept(tmp_path, monkeypatch, capsys):
-    package = write_package(tmp_path / "prices", "mle-dojo")
-    options = ("--metric", "rmse")
-    assert import_all(package, tmp_path / "out", monkeypatch, *options) == 0
-    assert capsys.readouterr().out.startswith("imported  prices: rmse ↓\n1 of 1 in ")
-    before = sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "out").rglob("*"))
-    assert import_all(package, tmp_path / "out", monkeypatch, *options) == 1
-    assert "prices exists: remove it to import the package again" in capsys.readouterr().out
-    assert sorted((path, path.stat().st_mtime_ns) for path in (tmp_path / "out").rglob("*")) == before

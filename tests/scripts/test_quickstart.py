@@ -1,6 +1,5 @@
 """Which commands the quickstart runs; CI runs them, on less than they take, and `make quickstart` as they are."""
 
-import subprocess
 import sys
 
 import pytest
@@ -79,19 +78,14 @@ def test_idle_cores(monkeypatch):
         assert idle_cores() == idle
 
 
-@pytest.mark.parametrize(("code", "sandbox"), [(0, "auto"), (1, "none"), (2, None), (70, None), (-9, None)])
+@pytest.mark.parametrize(("code", "sandbox"), [(0, "auto"), (1, "none"), (2, None), (-9, None)])
 def test_programs_are_isolated_unless_it_is_known_that_they_cannot_be(quickstart, commands, codes, code, sandbox):
-    """Doctor does not know (2) where its checks take too long, and says nothing if it fails itself (70) or is killed."""
+    """Doctor does not know (2) where its checks take too long, and says nothing if it is killed."""
     codes["doctor"] = code
     assert quickstart()[0] == (0 if sandbox else code)
     assert [of(command, "--sandbox") for command, _ in commands if "--sandbox" in command] == [sandbox] * (
         2 if sandbox else 0
     )
-
-
-def test_a_command_that_fails_ends_it(quickstart, codes):
-    codes["train"] = 2
-    assert quickstart() == (2, [STARTER, TRAIN])
 
 
 def test_nothing_that_it_did_not_write_is_touched(quickstart, commands, tmp_path, capsys):
@@ -103,16 +97,10 @@ def test_nothing_that_it_did_not_write_is_touched(quickstart, commands, tmp_path
     assert not commands
     assert "holds no quickstart: leave out --resume" in capsys.readouterr().err
     thesis.unlink()
+    thesis.parent.rmdir()
     assert quickstart()[0] == 0
     assert quickstart()[0] == 2
-    assert "holds an earlier quickstart: add --resume (make resume)" in capsys.readouterr().err
-
-
-def test_a_seed_that_training_would_not_take(quickstart, commands, tmp_path, capsys):
-    assert quickstart("--seed", "-1")[0] == 2
-    assert "--seed must be from 0 to 4294967295, got -1" in capsys.readouterr().err
-    assert not commands
-    assert not (tmp_path / "out").exists()
+    assert "holds an earlier quickstart or something else: add --resume" in capsys.readouterr().err
 
 
 def test_goes_on_where_it_was_interrupted(quickstart, commands, tmp_path):
@@ -159,29 +147,3 @@ def test_a_pretrained_model_is_evaluated_first(quickstart, commands, tmp_path):
     recipe = find_recipe(of(train, "--config")).read_text()
     assert f"\nmax_completion_length: {of(before, '--max_completion_length')}\n" in recipe
     assert f"\nnum_generations: {of(before, '--batch_size')}\n" in recipe
-
-
-def test_a_quickstart_with_a_pretrained_model_goes_on(quickstart, tmp_path):
-    quickstart("--model", "my/model")
-    (tmp_path / "out" / "evaluation").mkdir()
-    (tmp_path / "out" / "evaluation" / "before-RL.jsonl").touch()
-    assert quickstart("--resume") == (0, [EVALUATE, TRAIN, EVALUATE])
-    assert (tmp_path / "out" / "evaluation" / "before-RL.jsonl").is_file()
-    (tmp_path / "out" / "policy" / "checkpoint-1").mkdir(parents=True)
-    (tmp_path / "out" / "policy" / "checkpoint-1" / "trainer_state.json").touch()
-    assert quickstart("--resume") == (0, [TRAIN, EVALUATE])
-
-
-def test_two_at_once_would_spoil_each_other(commands, tmp_path, monkeypatch, capsys):
-    """The lock goes with the process that has it, however that ends."""
-    monkeypatch.setattr(sys, "argv", ["trl-mle", "quickstart", "--output_dir", str(tmp_path)])
-    hold = "import sys, time; from pathlib import Path; from trl_mle.files import alone_in\nwith alone_in(Path(sys.argv[1])): print(flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", hold, str(tmp_path)], stdout=subprocess.PIPE) as other:
-        other.stdout.readline()
-        with pytest.raises(SystemExit, match=r"^2$"):
-            cli.main()
-        assert "another process is writing to" in capsys.readouterr().err
-        assert not commands
-        other.kill()
-    with pytest.raises(SystemExit, match=r"^0$"):
-        cli.main()

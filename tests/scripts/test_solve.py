@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from itertools import count
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search
 from trl_mle.evaluation.submission_search import like_sample
-from trl_mle.execution import ExecutionResult, Limits, Outcome
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
@@ -51,13 +51,21 @@ def answer(prompt, seed):
     return ["no program", fenced("1 / 0"), program(80.0), program(60.0), program(40.0)][seed % 5]
 
 
+@pytest.fixture(scope="module")
+def executor():
+    """One sandbox for all searches."""
+    with LocalExecutor(max_parallel=2, timeout_s=60) as executor:
+        yield executor
+
+
 @pytest.fixture
-def scripted(monkeypatch, tmp_path):
+def scripted(monkeypatch, tmp_path, executor):
     """A policy without a model, whose programs take 5 s each, and whose answers depend on the samples' numbers."""
     policy = ScriptedPolicy(answer)
     monkeypatch.setattr(harness, "sample_seeds", lambda seed, competition, numbers: [seed + i for i in numbers])
-    monkeypatch.setattr(module, "load_policy", lambda name: policy)
+    monkeypatch.setattr(harness, "load_policy", lambda name: policy)
     monkeypatch.setattr(module, "check_policy", lambda name: None)
+    monkeypatch.setattr(module, "make_executor", lambda args: nullcontext(executor))
     monkeypatch.setattr(module, "monotonic", lambda: 0.0)
     monkeypatch.setattr(ProgramLog, "now", lambda log: 4.99 * len(log.samples))
     monkeypatch.chdir(tmp_path)
@@ -73,10 +81,6 @@ def asked(**options):
 def rows_of(solved, key):
     """The lines of completions ("text"), or of evaluations ("score")."""
     return [row for line in (solved / "programs.jsonl").read_text().splitlines() if key in (row := json.loads(line))]
-
-
-def executed(log):
-    return sum(sample.evaluation is not None for sample in log.samples.values())
 
 
 def shift_of(submission):
@@ -95,9 +99,8 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
     steps = [row["step"] for row in written]
     assert steps[:6] == ["scratch", "scratch", "scratch", "scratch", "debug", "scratch"]  # one program has failed
     assert written[4]["parent"] == 1
-    assert steps[6:8] == [steps[10]] * 2 == ["scratch"] * 2
-    assert "improve" in (improving := [*steps[8:10], steps[11]])
-    assert "scratch" not in improving
+    assert steps[6:8] == ["scratch"] * 2
+    assert "improve" in steps[8:]
     repairs = [prompt for prompt in scripted.prompts if "Here is a program that failed:" in prompt[0]["content"]]
     assert len(repairs) == steps.count("debug")
     rows = rows_of(solved, "score")
@@ -146,27 +149,8 @@ def test_where_no_rows_can_be_held_out_it_says_so(scripted, monkeypatch, capsys)
 
 def test_nothing_of_ones_own_is_overwritten(scripted, tmp_path):
     (tmp_path / "solution.py").write_text("mine")
-    (tmp_path / "solution_mine.py").write_text("mine")
-    with pytest.raises(ValueError, match=r"--output_dir: \. holds solution\.py, which is not from an earlier run"):
+    with pytest.raises(ValueError, match=r"--output_dir: solution\.py is not from an earlier run"):
         solve(asked(output_dir="."))
-    (tmp_path / "solution.py").unlink()
-    solve(asked(output_dir="."))
-    assert sorted(path.name for path in tmp_path.glob("sol*.py")) == ["solution.py", "solution_mine.py"]
-
-
-def test_another_competition_of_the_name_is_another(scripted, tmp_path):
-    table = pd.read_csv(load_competition("diabetes").public_dir / "train.csv")
-    for factor in (1, 1000):
-        table.assign(progression=table["progression"] * factor).to_csv("table.csv", index=False)
-        comp = own.new_competition(
-            tmp_path / "table.csv", ["progression"], "rmse", tmp_path / str(factor) / "patients"
-        )
-        ask = asked(competition=str(comp.public_dir.parent), output_dir="solved")
-        if factor == 1:
-            solve(ask)
-        else:
-            with pytest.raises(ValueError, match="was made with other settings"):
-                solve(ask)
 
 
 def test_a_program_that_fails_in_the_end_is_passed_over(scripted, tmp_path, capsys):
@@ -185,159 +169,66 @@ def test_a_program_that_fails_in_the_end_is_passed_over(scripted, tmp_path, caps
     assert "number 2 of them, the best that ran again" in " ".join(said.out.split())
 
 
-def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch):
-    whole = solve(asked(output_dir="whole")).read_bytes()
-    made = module.make_executor
-
-    def interrupted(args):
-        return CountingExecutor(made(args), 5)
-
+def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch, executor, capsys):
+    """The best so far survives, nothing is sampled again, and the time that was used up counts."""
     with monkeypatch.context() as patch:
-        patch.setattr(module, "make_executor", interrupted)
+        patch.setattr(module, "make_executor", lambda args: nullcontext(CountingExecutor(executor, 7)))
         with pytest.raises(KeyboardInterrupt):
-            solve(asked(output_dir="parts"))
-    before = len(scripted.prompts)
-    assert solve(asked(output_dir="parts")).read_bytes() == whole
-    assert len(scripted.prompts) - before < 12  # earlier completions are not sampled again
-    again = len(scripted.prompts)
-    assert solve(asked(output_dir="parts")).read_bytes() == whole
-    assert len(scripted.prompts) == again  # the time is used up
-    with pytest.raises(ValueError, match="was made with other settings"):
-        solve(asked(output_dir="parts", seed=1))
-
-
-def test_no_time_is_kept_back_for_programs_that_do_not_run_again(scripted, monkeypatch, tmp_path):
-    """The worst program took 110 s, the best ones take one."""
-
-    class Timed:
-        def evaluate_many(self, items, on_done, time_is_up):
-            evaluations = []
-            for text, _ in items:
-                is_worst = text == "0"
-                score = Score(50.0 if is_worst else 10.0, valid=True)
-                found = Evaluation(1.0, 110.0 if is_worst else 1.0, score, "ok", source=text)
-                on_done(len(evaluations), found)
-                evaluations.append(found)
-            return evaluations
-
-    scripted.answer = lambda prompt, seed: str(seed)
-    log = ProgramLog(tmp_path / "programs.jsonl", {})
-    asked_of = harness.Harness(
-        scripted, load_competition("diabetes"), Timed(), log, 64, 2048, Limits(), 0, 16, begin_program=False
-    )
-    console = PlainConsole(stderr=True)
-    found = submission_search.search(asked_of, 200.0, console)
-    assert len(found) > 16
-
-
-def test_the_best_so_far_survives_an_interruption(scripted, monkeypatch, tmp_path, capsys):
-    made = module.make_executor
-    monkeypatch.setattr(module, "make_executor", lambda args: CountingExecutor(made(args), 7))
-    with pytest.raises(KeyboardInterrupt):
-        solve(asked())
-    assert load_competition("diabetes").grade(tmp_path / "solved" / "diabetes" / "submission.csv").valid
+            solve(asked())
+    solved = tmp_path / "solved" / "diabetes"
+    best = load_competition("diabetes", holdout=0.5).grade(solved / "submission.csv")
     assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
+    solve(asked())
+    assert sorted(scripted.seeds) == list(range(12))
+    assert load_competition("diabetes", holdout=0.5).grade(solved / "submission.csv").value <= best.value
+    rows = rows_of(solved, "score")
+    assert sorted(row["index"] for row in rows) == list(range(12))
+    before = (solved / "submission.csv").read_bytes()
+    solve(asked())
+    assert (len(scripted.seeds), (solved / "submission.csv").read_bytes()) == (12, before)  # the time is used up
+    with pytest.raises(ValueError, match="was made with other settings"):
+        solve(asked(seed=1))
 
 
-def test_a_program_that_hangs_in_the_end_is_ended(scripted, monkeypatch, tmp_path, capsys):
-    """The best so far remains, and the next one does not take more time than there is."""
-    scripted.answer = lambda prompt, seed: program(90.0 - 10 * seed)
-    execute, late, ticks = submission_search._executed, [], count(30)
+def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, executor, capsys):
+    """A few are tried after each batch, each of them once."""
 
-    def hangs(source, competition, executor, time_is_up):
-        if late:  # the first one was the best of the first batch
-            source = "import time\ntime.sleep(600)"
-            monkeypatch.setattr(ProgramLog, "now", lambda log: float(next(ticks)))
-        late.append(source)
-        return execute(source, competition, executor, time_is_up)
+    class Few(CountingExecutor):
+        def submit(self, program, competition):
+            self.sources.append(program)
+            future = ProgramFuture()
+            future.set_result(ExecutionResult(Outcome.ERROR, "too few rows"))
+            return future
 
-    monkeypatch.setattr(submission_search, "_executed", hangs)
-    began = time.monotonic()
-    submission = solve(asked(budget="34s", program_timeout_s=900.0))
-    assert time.monotonic() - began < 300
-    assert len(late) == 2
-    assert "80.0" in (submission.parent / "solution.py").read_text()
-    assert "is skipped: when run again, the time was up" in capsys.readouterr().err
+    comp, few, submissions = load_competition("diabetes"), Few(executor), {}
+    programs = [Evaluation(1.0, 1.0, Score(float(i), True), "ok", source=str(i)) for i in range(5)]
+    for tried in (3, 5):
+        assert submission_search.run_again(programs, comp, few, PlainConsole(stderr=True), submissions) is None
+        assert few.sources == [str(i) for i in range(tried)]
+    assert capsys.readouterr().err.count("is skipped: when run again, too few rows") == 5
 
 
-def test_going_on_does_not_go_back(scripted, monkeypatch, tmp_path, capsys):
-    """What earlier batches found neither replaces the best so far nor runs again, also if the search goes on."""
-    first = solve(asked()).parent / "solution.py"
-    best = first.read_text()
-    written, again = [], []
-    write, execute = module._write, submission_search._executed
-
-    def interrupted(folder, *rest):
-        write(folder, *rest)
-        written.append((folder / "solution.py").read_text())
-        raise KeyboardInterrupt
-
-    def noted(source, *rest):
-        again.append(source)
-        return execute(source, *rest)
-
-    monkeypatch.setattr(module, "_write", interrupted)
-    monkeypatch.setattr(submission_search, "_executed", noted)
-    with pytest.raises(KeyboardInterrupt):
-        solve(asked(budget="90s"))
-    assert written == again == [best]
-    assert first.read_text() == best
-    assert "submission.csv is the best so far" in capsys.readouterr().err
-
-
-def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, monkeypatch, capsys):
-    """A few are tried after each batch, and none when the time is up, except for the first."""
-    scripted.answer = lambda prompt, seed: program(seed + 1.0)
-    again = []
-
-    def late(source, *rest):
-        again.append(source)
-        return ExecutionResult(Outcome.ERROR, "too few rows")
-
-    monkeypatch.setattr(submission_search, "_executed", late)
-    tried = {"34s": 2 + 3, "9s": 1}  # batches of 2 and 4 programs; one of 2, whose time is up
-    for budget, number in tried.items():
-        again.clear()
-        with pytest.raises(
-            ValueError, match=rf"programs, {number} ran again in the time left, and none was valid then"
-        ):
-            solve(asked(budget=budget, output_dir=budget))
-        assert len(again) == number
-    assert capsys.readouterr().err.count("is skipped: when run again, too few rows") == sum(tried.values())
-
-
-def test_prompts_without_an_answer_are_asked_again(scripted, tmp_path, capsys):
-    """
-    Each program counts once and under its own number. The search goes on without what is refused, also when it is refused
-    again, and asks nothing again when the time is up.
-    """
-    down = {0, 7}
+def test_the_search_goes_on_without_an_answer_that_is_missing(scripted, tmp_path, capsys):
+    """Each program counts once and under its own number."""
 
     def answer(prompt, seed):
         shown = SHIFT.search(prompt)
-        return None if seed in down else program(seed + 10.0 if shown is None else float(shown[1]) / 2)
+        return None if seed in (0, 7) else program(seed + 10.0 if shown is None else float(shown[1]) / 2)
 
     scripted.answer = answer
     for _ in range(2):
-        solve(asked(batch_size=8, budget="49.5s"))
-    assert scripted.seeds == [*range(11), 0, 7]
-    down.clear()
-    before = len(scripted.seeds)
-    solve(asked(batch_size=8, budget="1s"))
-    assert len(scripted.seeds) == before
-    solved = solve(asked(batch_size=8)).parent
-    assert scripted.seeds[before:] == [0, 7, 11]
-    assert "12 in 00:59, 12 of them valid" in capsys.readouterr().out
+        solved = solve(asked(batch_size=8, budget="49.5s")).parent
+    assert scripted.seeds == sorted({*scripted.seeds})  # none is asked again
     rows = rows_of(solved, "score")
-    assert sorted(row["index"] for row in rows) == list(range(12))
+    assert sorted(row["index"] for row in rows) == [seed for seed in scripted.seeds if seed not in (0, 7)]
     shift = {row["index"]: float(SHIFT.search(row["source"])[1]) for row in rows}
     improved = [row for row in rows if row["parent"] is not None]
-    assert len(improved) >= 4
+    assert len(improved) >= 2
     assert all(shift[row["index"]] == shift[row["parent"]] / 2 for row in improved)
 
 
 def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
-    """The search ends, and says where the best submission is."""
+    """The search ends, and says where the best submission is; as if the time were up, if there was time for one more program."""
     scripted.answer = lambda prompt, seed: None
     with pytest.raises(NoAnswerError, match="has not answered 2 of 2 prompts"):
         solve(asked())
@@ -346,63 +237,36 @@ def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
     with pytest.raises(NoAnswerError, match=r"the last error was: 429 at \d$"):
         solve(asked(batch_size=8))
     assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
-    assert load_competition("diabetes").grade(tmp_path / "solved" / "diabetes" / "submission.csv").valid
-
-
-def test_it_resumes_past_a_whole_batch_without_an_answer(scripted, capsys):
-    """One prompt of each of two batches of 2 is refused, always, and these are next to each other."""
-    scripted.answer = lambda prompt, seed: None if seed in (1, 2) else program(1.0)
-    for budget in ("31s", "31s", "1s"):
-        solve(asked(batch_size=2, budget=budget))
-        assert "6 in 00:29, 6 of them valid" in capsys.readouterr().out
-    assert scripted.seeds == [*range(8), 1, 2]
-
-
-def test_a_last_prompt_without_an_answer(scripted):
-    """When there is time for one more program, the search ends as if the time were up."""
     scripted.answer = lambda prompt, seed: None if seed > 2 else program(1.0)
-    assert solve(asked(budget="21s")).is_file()
+    assert solve(asked(budget="21s", output_dir="last")).is_file()
 
 
-def test_programs_that_still_run_when_the_time_is_up_are_ended(monkeypatch, tmp_path):
+def test_programs_that_still_run_when_the_time_is_up_are_ended(scripted, monkeypatch):
     """Everything counts, also their time."""
-    monkeypatch.chdir(tmp_path)
-    policy = ScriptedPolicy(lambda prompt, seed: fenced("import time\ntime.sleep(600)" if seed % 2 else SUBMIT))
-    monkeypatch.setattr(module, "load_policy", lambda name: policy)
-    monkeypatch.setattr(module, "check_policy", lambda name: None)
-    monkeypatch.setattr(ProgramLog, "now", lambda log: 1e6 * executed(log))  # up when one of the two has ended
+    scripted.answer = lambda prompt, seed: fenced("import time\ntime.sleep(600)" if seed % 2 else SUBMIT)
+    # The time is up when one of the two has ended
+    executed = lambda log: sum(sample.evaluation is not None for sample in log.samples.values())  # noqa: E731
+    monkeypatch.setattr(ProgramLog, "now", lambda log: 1e6 * executed(log))
     began = time.monotonic()
-    assert solve(asked(program_timeout_s=900.0, max_parallel_programs=2)).is_file()
-    assert time.monotonic() - began < 300
+    assert solve(asked()).is_file()
+    assert time.monotonic() - began < 50
 
 
-def test_an_answer_ends_when_the_time_is_up(scripted):
-    """With 63 s, and a program that runs again at the end, batches begin later and later."""
-    solve(asked())
-    first, *_, last = scripted.max_times_s
-    assert 55 < first <= 63
-    assert 0 <= last < first / 2
-
-
-@pytest.mark.parametrize("answered", [0, 1])
-def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered):
+def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys):
     """An endpoint's answers count if they come in time. Missing ones are no error of the endpoint then."""
     clock = [0.0]
     monkeypatch.setattr(ProgramLog, "now", lambda log: clock[0])
 
     def answer(prompt, seed):
-        if seed < answered:
+        if seed < 1:
             return program(1.0)
         clock[0] = 63.0
 
     scripted.answer = answer
-    if answered:
-        solve(asked())
-        assert "1 in 01:03, 1 of them valid" in capsys.readouterr().out
-    else:
-        with pytest.raises(ValueError, match=r"^no program made a valid submission .* give it more time"):
-            solve(asked())
+    solve(asked())
+    assert "1 in 01:03, 1 of them valid" in capsys.readouterr().out
     assert len(scripted.seeds) == 2
+    assert 55 < scripted.max_times_s[0] <= 63
 
 
 @pytest.mark.parametrize(
@@ -410,8 +274,6 @@ def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys, answered)
     [
         ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
         ({"budget": "0m"}, "--budget must be a time"),
-        ({"batch_size": 0}, "--batch_size must be at least 1, got 0"),
-        ({"seed": 2**32}, "--seed must be from 0 to 4294967295"),
         ({"competition": "whine"}, "did you mean 'wine'"),
     ],
 )
@@ -428,8 +290,7 @@ def test_a_policy_that_solves_nothing(scripted, tmp_path, capsys):
     ):
         solve(asked())
     said = capsys.readouterr().err
-    assert re.search(r"^\d+ of 12 programs: ZeroDivisionError: division by zero; for example:$", said, re.MULTILINE)
-    assert "    ZeroDivisionError: division by zero" in said.splitlines()
+    assert re.search(r"^\d+ of 12: ZeroDivisionError: division by zero$", said, re.MULTILINE)
     assert not (tmp_path / "solved" / "diabetes" / "submission.csv").exists()
 
 

@@ -25,7 +25,7 @@ def make_run(
 ):
     """
     Writes a run whose policy gets better, on competitions that are solved in turn. A run that is not `finished` has no
-    checkpoint; with `holdout` programs score worse on the rows held out.
+    metrics; with `holdout` programs score worse on the rows held out.
     """
     rng = random.Random(seed)
     loaded = [load_competition(name) for name in competitions]
@@ -70,11 +70,7 @@ def make_run(
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
         history.append(metrics)
     if finished:
-        checkpoint = folder / f"checkpoint-{steps}"
-        checkpoint.mkdir()
-        state = {"generation": steps, "solutions": pool.state_dict()}
-        (checkpoint / "solution_pool.json").write_text(json.dumps(state))
-        (checkpoint / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+        (folder / "metrics.jsonl").write_text("".join(json.dumps(metrics) + "\n" for metrics in history))
     return folder
 
 

@@ -13,25 +13,12 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class BestOfK:
-    """
-    The best of k sampled programs.
-
-    Args:
-        k (`int`):
-            Number of programs.
-        valid_rate (`float`):
-            Probability that at least one of them is valid.
-        score (`float`, *optional*):
-            Expected score of the best program, given that one is valid; `None` if no sample is. If programs are chosen by
-            one score and reported by another, the reported score.
-        low, high (`float`, *optional*):
-            Ends of the bootstrap interval.
-    """
+    """The best of k sampled programs."""
 
     k: int
-    valid_rate: float
-    score: float | None
-    low: float | None
+    valid_rate: float  # the probability that at least one of them is valid
+    score: float | None  # expected, given that one is valid; the reported one, if programs are chosen by another
+    low: float | None  # ends of the bootstrap interval
     high: float | None
 
 
@@ -60,64 +47,69 @@ def best_of_k(
     $$
 
     These are exact averages over all subsets. The first is unbiased (it is pass@k of
-    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If the best is chosen by \\( s \\) but
-    another score is reported, that one is in the numerator, and samples with equal \\( s \\) count with its mean over them.
-    The interval is the percentile bootstrap over the samples, which is too narrow for k near n: no resample has a better
-    program than the best one found.
+    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If the best is chosen by \\( s
+    \\) but another score is reported, that one is in the numerator, and samples with equal \\( s \\) count with its
+    mean over them. The interval is the percentile bootstrap over the samples, which is too narrow for k near n: no
+    resample has a better program than the best one found.
 
     Args:
         scores (`Sequence[float | None]`):
             The score of each sample, `None` if it is not valid.
         ks (`Sequence[int]`):
             Sizes, each between 1 and the number of samples.
-        higher_is_better (`bool`):
-            Whether a larger score is better.
-        seed (`int`, *optional*, defaults to `0`):
-            Seed of the bootstrap.
-        reported (`Sequence[float | None]`, *optional*):
-            The score to report for each sample, if it differs from the score to choose by.
-        resamples (`int`, *optional*, defaults to `1000`):
-            Resamples of the bootstrap; with 0, there are no intervals.
+        higher_is_better (`bool`), seed (`int`, *optional*, defaults to `0`):
+            Whether a larger score is better; the seed of the bootstrap.
+        reported (`Sequence[float | None]`, *optional*), resamples (`int`, *optional*, defaults to `1000`):
+            The score to report, if it differs from the score to choose by; resamples of the bootstrap.
     """
     if not ks:
         return []
     n = len(scores)
     if not all(1 <= k <= n for k in ks):
         raise ValueError(f"the best of {min(ks)} to {max(ks)} cannot be estimated from {n} samples")
-    valid_samples = sorted((i for i in range(n) if scores[i] is not None), key=scores.__getitem__, reverse=not higher_is_better)  # type: ignore[arg-type]  # fmt: skip
-    ranked = np.array([math.nan] * (n - len(valid_samples)) + [scores[i] for i in valid_samples])
+    values = np.array(scores, float)  # NaN for None
+    order = np.argsort(values if higher_is_better else -values, kind="stable")
+    order = np.roll(order, np.isnan(values).sum())  # argsort puts NaN last
+    ranked = values[order]
     weights = np.array([_weights(n, k) for k in ks])
     # Ranks sort like their samples
     ranks = np.sort(np.random.default_rng(seed).integers(0, n, (resamples, n)), axis=1)
     shown, shown_resampled = ranked[np.newaxis], ranked[ranks]
     if reported is not None:
-        of_ranks = np.array([math.nan] * (n - len(valid_samples)) + [reported[i] for i in valid_samples], float)
+        of_ranks = np.array(reported, float)[order]
         _, equals = np.unique(ranked, return_inverse=True)
         shown = _means_of_equals(of_ranks[np.newaxis], equals[np.newaxis])
         shown_resampled = _means_of_equals(of_ranks[ranks], equals[ranks])
     valid_rates, best = _averages(shown, weights)
     _, resampled = _averages(shown_resampled, weights)
-    found = []
+    points = []
     for i, k in enumerate(ks):
-        interval: tuple[float | None, float | None] = (None, None)
-        values = resampled[:, i][~np.isnan(resampled[:, i])]
-        if values.size:
-            tail = (1 - CONFIDENCE) / 2
-            low, high = np.quantile(values, (tail, 1 - tail))
-            interval = float(low), float(high)
         score = None if np.isnan(best[0, i]) else float(best[0, i])
-        found.append(BestOfK(k, float(valid_rates[0, i]), score, *interval))
-    return found
+        points.append(BestOfK(k, float(valid_rates[0, i]), score, *_interval(resampled[:, i])))
+    return points
+
+
+def _interval(means: np.ndarray) -> tuple[float, float] | tuple[None, None]:
+    means = means[~np.isnan(means)]
+    if not means.size:
+        return None, None
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(means, (tail, 1 - tail))
+    return float(low), float(high)
 
 
 def _weights(n: int, k: int) -> np.ndarray:
-    """The weights \\( w_j \\), of shape (n,), from \\( w_{n-1} = k / n \\) and \\( w_{j-1} = w_j (j - k + 1) / j \\)."""
+    """
+    The weights \\( w_j \\), of shape (n,), from \\( w_{n-1} = k / n \\) and \\( w_{j-1} = w_j (j - k + 1) / j \\).
+    """
     j = np.arange(n - 1, k - 1, -1)
     return np.concatenate([np.zeros(k - 1), (k / n * np.cumprod(np.append(1.0, (j - k + 1) / j)))[::-1]])
 
 
 def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each row of samples and each k: the share of subsets with a valid sample, and the mean best score of these."""
+    """
+    For each row of samples and each k: the share of subsets with a valid sample, and the mean best score of these.
+    """
     valid = ~np.isnan(ranked)
     rates = np.minimum(valid @ weights.T, 1.0)
     sums = np.where(valid, ranked, 0.0) @ weights.T

@@ -1,11 +1,10 @@
 """`trl-mle evaluate`: samples policies, and executes, grades and compares their programs."""
 
 import json
-import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,38 +16,25 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.competitions.content import content_digest
-from trl_mle.competitions.metrics import gain
-from trl_mle.evaluation.harness import Harness, check_seed
-from trl_mle.evaluation.policies import Policy, begins_program, check_policy, completion_length, ideas_of, load_policy
-from trl_mle.evaluation.result_tables import (
-    K,
-    best_of_k_point,
-    chosen_by_validation,
-    to_markdown,
-)
-from trl_mle.evaluation.results import figures
-from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs, score_of
-from trl_mle.evaluation.submission_search import failures
-from trl_mle.execution import Executor, Limits
-from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, make_executor
+from trl_mle.evaluation.harness import SamplingArguments
+from trl_mle.evaluation.policies import check_policy, completion_length
+from trl_mle.evaluation.result_tables import K, best_of_k_point, chosen_by_validation, to_markdown
+from trl_mle.evaluation.results import failures, figures
+from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs
+from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter
-from trl_mle.prompts import Ideas, keep_packages
-from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
+from trl_mle.instrumentation import MILESTONES
+from trl_mle.rewards import Evaluation
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
-from trl_mle.solutions import BestSolutions
 
 
-# Options that are counts
-COUNTS = ("num_samples", "batch_size", "max_completion_length", "program_memory_mb", "max_parallel_programs", "threads_per_program")  # fmt: skip
-# Milestones on average. Training began with 2.2 where it led from no valid program to many: spooky-author-identification without
-# milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
+# Milestones on average. Training began with 2.2 where it led from no valid program to many:
+# spooky-author-identification without milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
 LEAST_REACHED = 1.0
 
 
-@dataclass
-class EvaluationArguments(ExecutorArguments):
+@dataclass(kw_only=True)
+class EvaluationArguments(SamplingArguments):
     """Samples programs from policies, executes and grades them, and compares the policies. Run it again to resume."""
 
     competitions: list[str] = field(metadata={"help": "Ids, folders, ranges or lists of the competitions."})
@@ -62,67 +48,31 @@ class EvaluationArguments(ExecutorArguments):
     names: list[str] = field(
         default_factory=list, metadata={"help": "A name for each policy, in this order, for the tables."}
     )
-    data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
     holdout: float = field(
         default=0.0,
         metadata={
-            "help": "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use the value of "
-            "training."
+            "help": "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use "
+            "the value of training."
         },
     )
     num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
     seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from the seeds of training."})
     batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
-    max_completion_length: int | None = field(
-        default=None,
-        metadata={
-            "help": "Length limit of a completion, in tokens; defaults to the largest of the policies' trainings, or else 1024."
-        },
-    )
-    begin_program: bool | None = field(
-        default=None,
-        metadata={
-            "help": "Whether the first lines of a program begin each answer; defaults to the value of a policy's training, or true. "
-            "False for endpoints that do not go on with an answer."
-        },
-    )
-
-    ideas: str | None = field(
-        default=None,
-        metadata={
-            "help": "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to the value of a "
-            "policy's training, or none."
-        },
-    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("competitions", "policies"):
             values = getattr(self, name)
             if twice := [value for i, value in enumerate(values) if value in values[:i]]:
                 raise ValueError(f"--{name} has {twice[0]} twice: name it once")
         if not self.names:
             self.names = [name if name.strip("./") else Path(name).resolve().name for name in self.policies]
-        for name in COUNTS:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} must be at least 1, got {value}")
-        if not 0 < self.program_timeout_s < math.inf:
-            raise ValueError(f"--program_timeout_s must be positive and finite, got {self.program_timeout_s}")
-        check_seed(self.seed)
-        count = len(self.policies)
-        if len(self.names) != count:
+        if len(self.names) != len(self.policies):
             raise ValueError(
-                f"--names: give one name for each policy, in the same order (names: {len(self.names)}, policies: {count})"
+                f"--names: give one name for each policy (names: {len(self.names)}, policies: {len(self.policies)})"
             )
-        files = {file_name(name) for name in self.names} - {"", ".", ".."}
-        if len(files) != count:
+        if len({file_name(name) for name in self.names} - {"", ".", ".."}) != len(self.names):
             raise ValueError(f"--names must be file names that differ: {', '.join(self.names)}")
-
-    def settings(self, policy: Policy, begin_program: bool, ideas: Ideas) -> dict[str, Any]:
-        """The settings that a policy's programs depend on."""
-        names = ("num_samples", "seed", "batch_size", "max_completion_length", "holdout")
-        settings = {"policy": policy.identity, "begin_program": begin_program, "ideas": ideas.identity}
-        return settings | {name: getattr(self, name) for name in (*names, *OF_A_PROGRAM)}
 
 
 def file_name(name: str) -> str:
@@ -136,15 +86,15 @@ def run(args: EvaluationArguments) -> None:
     output_dir = Path(args.output_dir)
     for policy_name in args.policies:
         check_policy(policy_name)  # refuses a wrong name before anything is written
-    args = replace(args, max_completion_length=args.max_completion_length or completion_length(args.policies))
+    length = args.max_completion_length or completion_length(args.policies)
     programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}
     with make_executor(args) as executor, alone_in(output_dir):
         for competition in competitions:
             executor.check(competition)
-        begun = any(output_dir.glob("*.jsonl"))
-        limits = keep_packages(executor.limits, output_dir, begun_in=output_dir if begun else None)
         for name, policy_name in zip(args.names, args.policies, strict=True):
-            for harness in _harnesses(args, name, policy_name, competitions, executor, limits):
+            log, best = output_dir / f"{file_name(name)}.jsonl", output_dir / "best_solutions" / file_name(name)
+            settings = {"num_samples": args.num_samples, "holdout": args.holdout}
+            for harness in args.harnesses(policy_name, length, competitions, executor, log, best, settings):
                 programs[harness.competition.id][name] = sample_programs(harness, args.num_samples)
             del harness  # the next policy may not fit into memory beside it
         rows = [
@@ -156,33 +106,6 @@ def run(args: EvaluationArguments) -> None:
         write_whole(output_dir / "results.json", (json.dumps(report, indent=2) + "\n").encode())
         (output_dir / "results.md").write_text(introduction(args) + to_markdown(rows), encoding="utf-8")
         show(args, competitions, rows, programs)
-
-
-def _harnesses(
-    args: EvaluationArguments,
-    name: str,
-    policy_name: str,
-    competitions: Sequence[Competition],
-    executor: Executor,
-    limits: Limits,
-) -> Iterator[Harness]:
-    """One policy in each competition, with the log of an earlier run, if there is one."""
-    policy, begin = load_policy(policy_name), begins_program(policy_name, args.begin_program)
-    ideas = Ideas(ideas_of(policy_name, args.ideas), args.seed)
-    output_dir, contents = Path(args.output_dir), {item.id: content_digest(item) for item in competitions}
-    log = ProgramLog(output_dir / f"{file_name(name)}.jsonl", args.settings(policy, begin, ideas), contents)
-    reward = MLEReward(
-        competitions,
-        executor,
-        AstInstrumenter(),
-        best_solutions_dir=output_dir / "best_solutions" / file_name(name),
-        reuse_results=args.reuse_results,
-    )
-    length = args.max_completion_length or 0
-    for competition in competitions:
-        yield Harness(  # whose prompts show no program
-            policy, competition, reward, log, length, 0, limits, args.seed, args.batch_size, begin, ideas,
-        )  # fmt: skip
 
 
 def introduction(args: EvaluationArguments) -> str:
@@ -210,29 +133,26 @@ def show(
     policies = dict(zip(args.names, args.policies, strict=True))
     files: list[tuple[str, Any]] = [("figures", output_dir / "results.json")]
     for competition in competitions:
-        found = [row for row in rows if row["competition"] == competition.id]
-        console.print(comparison_table(competition, found))
-        if len(found) == 2:
-            console.print(*difference(*found), sep="\n")
-        for row in found:
-            known = judged(programs[competition.id][row["policy"]])
-            if known and not row["num_valid"]:
-                console.print(none_valid(row["policy"], known))
-        solutions = best_solutions(competition, programs[competition.id], policies)
-        if solutions:
-            _, shown, source, origin = max(solutions, key=lambda item: gain(item[0], competition.higher_is_better))
+        of_competition = [row for row in rows if row["competition"] == competition.id]
+        console.print(comparison_table(competition, of_competition))
+        for row in of_competition:
+            evaluations = judged(programs[competition.id][row["policy"]])
+            if evaluations and not row["num_valid"]:
+                console.print(none_valid(row["policy"], evaluations))
+        best = best_program([one for name in args.names for one in programs[competition.id][name]], competition)
+        if best is not None:
             suffix = f"-{competition.slug}" if len(competitions) > 1 else ""
-            path = output_dir / f"best_solution{suffix}.py"
+            path, source = output_dir / f"best_solution{suffix}.py", best.source or ""
             path.write_text(source, encoding="utf-8", errors="backslashreplace")
             where = " on held-out rows" if competition.holdout else ""
-            title = f"best program: {competition.metric} {number(shown, 4)}{where}"
-            program = Syntax(for_terminal(source.strip()), "python", word_wrap=True)
-            console.print(Panel(program, title=Text(terminal_line(title)), subtitle=Text(terminal_line(origin))))
+            title = f"best program: {competition.metric} {number(reported_score(best), 4)}{where}"
+            shown = Syntax(for_terminal(source.strip()), "python", word_wrap=True)
+            console.print(Panel(shown, title=Text(terminal_line(title))))
             files.append(("best program", path))
     if ours := sum(row["num_failures_of_ours"] for row in rows):
         print(
-            f"{ours} programs could not be executed because of a failure of our infrastructure, and are left out: run the same "
-            "command again to retry them",
+            f"{ours} programs could not be executed because of a failure of our infrastructure: run the same command "
+            "again to retry them",
             file=sys.stderr,
         )
     files += [(f"policy {name}", policy) for name, policy in policies.items()]
@@ -242,40 +162,20 @@ def show(
 
 def none_valid(name: str, evaluations: Sequence[Evaluation]) -> str:
     """Why no program of a policy is valid, and whether training has anything to begin with."""
-    [(count, kind, _), *_] = failures(evaluations)
     reached = fmean(len(evaluation.milestones) for evaluation in evaluations)
-    line = f"{name}: none is valid; {count} of {len(evaluations)}: {kind}; they reach {reached:.1f} of {len(MILESTONES)} milestones"
-    return (
-        line
-        if reached >= LEAST_REACHED
-        else f"{line}, so training has hardly anything to begin with: take a larger model"
+    line = (
+        f"{name}: none is valid; {failures(evaluations)[0]}; they reach {reached:.1f} of {len(MILESTONES)} milestones"
     )
-
-
-def best_solutions(
-    competition: Competition, programs: dict[str, list[Evaluation]], policies: dict[str, str]
-) -> list[tuple[float, float, str, str]]:
-    """
-    The best program sampled from each policy, and the best that its training found: the score to choose by, the one to report,
-    the program, and its origin.
-    """
-    found = []
-    for name, policy in policies.items():
-        best = best_program(programs[name], competition.higher_is_better)
-        if best is not None and best.source is not None:
-            found.append((score_of(best), reported_score(best), best.source, f"sampled ({name})"))
-        trained = BestSolutions(Path(policy) / "best_solutions").read(competition)
-        if trained is not None:
-            found.append((*trained, f"found in training ({name})"))
-    return found  # type: ignore[return-value]  # a valid program has scores
+    if reached >= LEAST_REACHED:
+        return line
+    return f"{line}, so training has hardly anything to begin with: take a larger model"
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
     """A row for each policy."""
     count = rows[0]["num_samples"]
-    table = Table(
-        title=f"{competition.id}, {metric_name(competition.metric, competition.higher_is_better)}: {count} sampled programs"
-    )
+    metric = metric_name(competition.metric, competition.higher_is_better)
+    table = Table(title=f"{competition.id}, {metric}: {count} sampled programs")
     for column in ("policy", "valid", f"best of\n{K}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
@@ -298,25 +198,3 @@ def _with_interval(point: Mapping[str, Any] | None) -> str:
     if point is None or point["score"] is None:
         return "-"
     return f"{number(point['score'])} ({number(point['low'])}–{number(point['high'])})"
-
-
-def difference(first: Mapping[str, Any], last: Mapping[str, Any]) -> list[str]:
-    """In which figures the second of two policies is better than the first, and in which it is not."""
-    better: list[str] = []
-    others: list[str] = []
-    scores = []
-    if (before := best_of_k_point(first)) and (after := best_of_k_point(last)):
-        scores.append((f"best of {K}", before["score"], after["score"]))
-    scores.append(("mean of valid", first["mean_score"], last["mean_score"]))
-    if first["num_samples"] != K:
-        scores.append((f"best of {first['num_samples']}", first["best_score"], last["best_score"]))
-    before, after = first["valid_rate"], last["valid_rate"]
-    if before is None or after is None:  # our infrastructure failed every time: nothing can be compared
-        return []
-    (better if after > before else others).append(f"valid {before:.0%} → {after:.0%}")
-    for name, before, after in scores:
-        if before is not None or after is not None:
-            is_better = before is None or (after is not None and gain(after - before, first["higher_is_better"]) > 0)
-            (better if is_better else others).append(f"{name} {number(before)} → {number(after)}")
-    lines = [f"{last['policy']} is better in: {', '.join(better)}"] if better else []
-    return [*lines, f"{last['policy']} is not better in: {', '.join(others)}"] if others else lines

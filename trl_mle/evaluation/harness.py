@@ -1,16 +1,20 @@
-"""The common part of all evaluations: sample a policy, execute and grade its programs, and log everything."""
+"""What `evaluate` and `solve` share: sample a policy, execute and grade its programs, and log everything."""
 
 import hashlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from rich.text import Text
 
 from trl_mle.competitions import Competition
-from trl_mle.evaluation.policies import Policy, Prompt
-from trl_mle.execution import Limits
-from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
+from trl_mle.competitions.content import content_digest
+from trl_mle.evaluation.policies import Policy, Prompt, load_policy, trained_with
+from trl_mle.execution import Executor, Limits
+from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments
+from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.prompts import Ideas, improve_prompt, keep_packages, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog, Sample, cut_middle
 from trl_mle.showing import PlainConsole, terminal_line
 
@@ -22,17 +26,11 @@ class NoAnswerError(ValueError):
     """A policy has not answered all prompts. Answers received so far are kept."""
 
 
-def check_seed(seed: int) -> None:
-    """Raises `ValueError` if the seed is out of range."""
-    if not 0 <= seed < SEEDS:
-        raise ValueError(f"--seed must be from 0 to {SEEDS - 1}, got {seed}")
-
-
 def sample_seeds(seed: int, competition: Competition, numbers: Iterable[int]) -> list[int]:
     """
-    Seeds of a competition's samples, by their numbers. Each competition has its own: from the same seeds, a model answers
-    similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128. So has each seed: runs with
-    the seeds 0 and 1 share no sample.
+    Seeds of a competition's samples, by their numbers. Each competition has its own: from the same seeds, a model
+    answers similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128. So has
+    each seed: runs with the seeds 0 and 1 share no sample.
     """
     first = int.from_bytes(hashlib.sha256(f"{seed} {competition.id}".encode()).digest()[:4], "big")
     return [(first + number) % SEEDS for number in numbers]
@@ -40,45 +38,19 @@ def sample_seeds(seed: int, competition: Competition, numbers: Iterable[int]) ->
 
 @dataclass(frozen=True)
 class Harness:
-    """
-    One policy in one competition. Samples and executions that are already in the log are not repeated.
-
-    Args:
-        policy ([`Policy`]):
-            The policy that writes the programs.
-        competition ([`~trl_mle.competitions.Competition`]):
-            The competition to solve.
-        reward ([`~trl_mle.rewards.MLEReward`]):
-            Executes and grades the programs.
-        log ([`~trl_mle.rewards.ProgramLog`]):
-            Stores completions and evaluations.
-        max_new_tokens (`int`):
-            Length limit of a completion, in tokens.
-        max_prompt_tokens (`int`):
-            Length limit of a prompt that shows a program, in tokens.
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of a program, as stated in the prompt.
-        seed (`int`):
-            Seed of the sampling.
-        batch_size (`int`, *optional*, defaults to `64`):
-            Programs that are sampled, and then executed, at a time.
-        begin_program (`bool`, *optional*, defaults to `True`):
-            Whether prompts begin the answer, see [`~trl_mle.prompts.scratch_prompt`].
-        ideas ([`~trl_mle.prompts.Ideas`], *optional*):
-            What programs from scratch are asked to fit, in turn.
-    """
+    """One policy in one competition. Samples and executions that are already in the log are not repeated."""
 
     policy: Policy
     competition: Competition
     reward: MLEReward
     log: ProgramLog
     max_new_tokens: int
-    max_prompt_tokens: int
-    limits: Limits
+    max_prompt_tokens: int  # of a prompt that shows a program
+    limits: Limits  # of a program, as stated in the prompt
     seed: int
-    batch_size: int = 64
-    begin_program: bool = True
-    ideas: Ideas | None = None
+    batch_size: int = 64  # programs that are sampled, and then executed, at a time
+    begin_program: bool = True  # whether prompts begin the answer
+    ideas: Ideas | None = None  # what programs from scratch are asked to fit, in turn
 
     def scratch_prompt(self, index: int) -> Prompt:
         """The prompt for a program from scratch, which asks for the idea whose turn is at this index."""
@@ -92,8 +64,8 @@ class Harness:
         program.
         """
         return improve_prompt(
-            self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits, failed=failed,
-            max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
+            self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits,
+            failed=failed, max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
             begin_program=self.begin_program,
         )  # fmt: skip
 
@@ -105,20 +77,9 @@ class Harness:
         until_s: float = math.inf,
     ) -> None:
         """
-        Samples the completions of a batch that are not in the log yet.
-
-        Args:
-            prompts (`Mapping[int, Prompt]`):
-                The prompt of each completion, by its index.
-            step (`str`):
-                Kind of the prompts, see [`~trl_mle.rewards.Sample`].
-            parents (`Mapping[int, int | None]`):
-                Index of the program that a prompt shows.
-            until_s (`float`, *optional*):
-                When the policy's time is up, in seconds of the log, see [`~trl_mle.evaluation.policies.Policy`].
-
-        Raises:
-            [`NoAnswerError`]: Not all prompts were answered, although there was time.
+        Samples the completions of a batch, by their indices, that are not in the log yet. `step` is the kind of their
+        prompts, and `parents` has the indices of the programs that these show. Until `until_s`, in seconds of the log,
+        an answer that is missing raises [`NoAnswerError`].
         """
         name = self.competition.id
         missing = [index for index in prompts if (name, index) not in self.log.samples]
@@ -141,14 +102,14 @@ class Harness:
         if len(answers) < len(missing) and self.log.now() < until_s:
             error = next(completion.error for completion in reversed(completions) if completion.text is None)
             raise NoAnswerError(
-                f"{self.policy.identity} has not answered {len(missing) - len(answers)} of {len(missing)} prompts; run the same "
-                f"command again to resume ({self.log.path}); the last error was: {error or 'unknown'}"
+                f"{self.policy.identity} has not answered {len(missing) - len(answers)} of {len(missing)} prompts; "
+                f"run the same command again to resume ({self.log.path}); the last error was: {error or 'unknown'}"
             )
 
     def execute(self, indices: Sequence[int], until_s: float = math.inf) -> list[Evaluation]:
         """
-        Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that still run
-        at `until_s`, in seconds of the log, end without one.
+        Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that
+        still run at `until_s`, in seconds of the log, end without one.
         """
         samples = {index: self.log.samples[self.competition.id, index] for index in indices}
         missing = [index for index, sample in samples.items() if sample.evaluation is None]
@@ -159,3 +120,82 @@ class Harness:
         )
         new = dict(zip(missing, evaluations, strict=True))
         return [sample.evaluation or new[index] for index, sample in samples.items()]
+
+
+@dataclass(kw_only=True)
+class SamplingArguments(ExecutorArguments):
+    """The options of commands that sample programs from policies; see their help."""
+
+    data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
+    seed: int = field(default=0, metadata={"help": "Seed of the sampling."})
+    batch_size: int = field(default=16, metadata={"help": "Programs sampled at a time."})
+    max_completion_length: int | None = field(
+        default=None,
+        metadata={
+            "help": "Length limit of a completion, in tokens; defaults to the largest of the policies' trainings, or "
+            "else 1024."
+        },
+    )
+    begin_program: bool | None = field(
+        default=None,
+        metadata={
+            "help": "Whether the first lines of a program begin each answer; defaults to the value of a policy's "
+            "training, or true. False for endpoints that do not go on with an answer."
+        },
+    )
+    ideas: str | None = field(
+        default=None,
+        metadata={
+            "help": "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to "
+            "the value of a policy's training, or none."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "max_prompt_length", "max_completion_length", "num_samples"):
+            value = getattr(self, name, None)
+            if value is not None and value < 1:
+                raise ValueError(f"--{name} must be at least 1, got {value}")
+        if not 0 <= self.seed < SEEDS:
+            raise ValueError(f"--seed must be from 0 to {SEEDS - 1}, got {self.seed}")
+
+    def harnesses(
+        self,
+        policy_name: str,
+        max_new_tokens: int,
+        competitions: Sequence[Competition],
+        executor: Executor,
+        log_path: Path,
+        best_solutions_dir: Path,
+        settings: Mapping[str, object],
+        max_prompt_tokens: int = 0,
+    ) -> Iterator[Harness]:
+        """
+        A policy in each competition, with the log of an earlier run, if there is one. `settings` are further ones of
+        the log.
+        """
+        policy, trained, folder = load_policy(policy_name), trained_with(policy_name), log_path.parent
+        begin = trained.get("begin_program", True) if self.begin_program is None else self.begin_program
+        ideas = Ideas(self.ideas or trained.get("ideas", "none"), self.seed)
+        limits = keep_packages(executor.limits, folder, begun_in=folder if any(folder.glob("*.jsonl")) else None)
+        all_settings = {name: getattr(self, name) for name in ("seed", "batch_size", *OF_A_PROGRAM)} | {
+            "policy": policy.identity,
+            "begin_program": begin,
+            "ideas": ideas.identity,
+            "max_completion_length": max_new_tokens,
+            "max_prompt_length": max_prompt_tokens,
+            **settings,
+        }
+        log = ProgramLog(log_path, all_settings, {item.id: content_digest(item) for item in competitions})
+        reward = MLEReward(
+            competitions,
+            executor,
+            AstInstrumenter(),
+            best_solutions_dir=best_solutions_dir,
+            reuse_results=self.reuse_results,
+        )
+        for competition in competitions:
+            yield Harness(
+                policy, competition, reward, log, max_new_tokens, max_prompt_tokens, limits, self.seed,
+                self.batch_size, begin, ideas,
+            )  # fmt: skip

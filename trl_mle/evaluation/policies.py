@@ -33,10 +33,10 @@ class Policy(Protocol):
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """
-        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins with what
-        its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an answer. The seeds, one
-        for each prompt, determine the samples together. After `max_time_s` seconds, a model in this process ends in the middle of
-        its answers; an endpoint's are those that it has given by then.
+        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins
+        with what its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an
+        answer. The seeds, one for each prompt, determine the samples together. After `max_time_s` seconds, a model in
+        this process ends in the middle of its answers; an endpoint's are those that it has given by then.
         """
         ...
 
@@ -47,8 +47,8 @@ def load_policy(name: str) -> Policy:
 
     Args:
         name (`str`):
-            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally followed
-            by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
+            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally
+            followed by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
 
     Raises:
         `OSError`: The model does not exist.
@@ -57,23 +57,12 @@ def load_policy(name: str) -> Policy:
     return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
 
 
-def begins_program(name: str, asked: bool | None) -> bool:
-    """Whether the first lines of a program begin a policy's answers: as asked for, or else as in its training, or else yes."""
-    return bool(_trained_with(name).get("begin_program", True) if asked is None else asked)
-
-
-def ideas_of(name: str, asked: str | None) -> str:
-    """The source of ideas for a policy's prompts: as asked for, or else as in its training, or else none."""
-    return str(_trained_with(name).get("ideas", "none") if asked is None else asked)
-
-
 def completion_length(names: Sequence[str]) -> int:
     """Length limit of completions, in tokens: the largest of the policies' trainings, or else 1024."""
-    lengths = [_trained_with(name).get("max_completion_length") for name in names]
-    return max((length for length in lengths if length is not None), default=1024)
+    return max(filter(None, (trained_with(name).get("max_completion_length") for name in names)), default=1024)
 
 
-def _trained_with(name: str) -> dict[str, Any]:
+def trained_with(name: str) -> dict[str, Any]:
     """Arguments of a policy's training, as far as they are known."""
     for folder in (Path(name), Path(name).parent):  # of a run, or of its checkpoint
         if (file := folder / ARGUMENTS_FILE).is_file():
@@ -82,19 +71,21 @@ def _trained_with(name: str) -> dict[str, Any]:
 
 
 def check_policy(name: str) -> None:
-    """Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not."""
+    """
+    Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not.
+    """
     if _is_url(name):
         EndpointPolicy(name)
         return
     if "/" not in name and not Path(name).is_dir():  # the Hub would be asked again and again
         raise FileNotFoundError(f"there is no folder {name}; models on the Hub are named owner/name")
-    _check_folder(name)
+    _check_folder(Path(name))
     try:
         from transformers import AutoConfig  # after what is quickly checked: it takes seconds
 
         base = _base_model(name)
         if base is not None:
-            _check_folder(base)
+            _check_folder(Path(base))
         AutoConfig.from_pretrained(base or name)
         tokenizer = _load_tokenizer(name)
     except (OSError, ValueError, HTTPError, StrictDataclassError) as error:
@@ -103,22 +94,21 @@ def check_policy(name: str) -> None:
     _check_tokenizer(name, tokenizer)
 
 
-def _check_folder(name: str) -> None:
+def _check_folder(folder: Path) -> None:
     """Raises `OSError` if a folder holds no model."""
-    folder = Path(name)
-    if folder.is_dir():
-        if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
-            numbers = [path.name.removeprefix("checkpoint-") for path in folder.glob("checkpoint-*")]
-            newest = max((int(number) for number in numbers if number.isdecimal()), default=None)
-            hint = "" if newest is None else f": use {folder / f'checkpoint-{newest}'}"
-            raise FileNotFoundError(f"{folder} holds no model{hint}")
-        if not any(path.suffix in (".safetensors", ".bin") for path in folder.glob("*model*")):
-            raise FileNotFoundError(f"{folder} holds no weights: no *model*.safetensors or *model*.bin")
-        for path in sorted(folder.glob("*model*.safetensors")):
-            try:
-                safe_open(path, framework="np")
-            except SafetensorError as error:
-                raise OSError(f"{path} is not whole, or not the file itself but a Git LFS pointer: {error}") from error
+    if not folder.is_dir():
+        return
+    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+        checkpoints = [path.name for path in folder.glob("checkpoint-*")]
+        hint = f": use a checkpoint in it ({', '.join(checkpoints)})" if checkpoints else ""
+        raise FileNotFoundError(f"{folder} holds no model{hint}")
+    if not any(path.suffix in (".safetensors", ".bin") for path in folder.glob("*model*")):
+        raise FileNotFoundError(f"{folder} holds no weights: no *model*.safetensors or *model*.bin")
+    for path in folder.glob("*model*.safetensors"):
+        try:
+            safe_open(path, framework="np")
+        except SafetensorError as error:
+            raise OSError(f"{path} is not whole, or not the file itself but a Git LFS pointer: {error}") from error
 
 
 def _is_url(name: str) -> bool:
@@ -132,8 +122,7 @@ def _base_model(name: str) -> str | None:
     path = find_adapter_config_file(name)
     if path is None:
         return None
-    with open(path, encoding="utf-8") as file:
-        base = json.load(file).get("base_model_name_or_path")
+    base = json.loads(Path(path).read_text(encoding="utf-8")).get("base_model_name_or_path")
     if not base:
         raise ValueError(f"{path} names no base_model_name_or_path")
     return str(base)
@@ -163,19 +152,7 @@ def _check_tokenizer(name: str, tokenizer: Any) -> None:
 
 
 class TransformersPolicy:
-    """
-    A model in this process.
-
-    Args:
-        model ([`~transformers.PreTrainedModel`]):
-            The model, on its device.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Its tokenizer, with a chat template.
-        identity (`str`, *optional*, defaults to `"model"`):
-            Identifies the model.
-        chat_template_kwargs (`dict`, *optional*):
-            Arguments of the chat template.
-    """
+    """A model in this process, on its device, with its tokenizer and arguments of its chat template."""
 
     def __init__(
         self,
@@ -184,16 +161,14 @@ class TransformersPolicy:
         identity: str = "model",
         chat_template_kwargs: Mapping[str, Any] | None = None,
     ):
+        self.model, self.tokenizer, self.identity = model, tokenizer, identity
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
-        self.model = model
-        self.tokenizer = tokenizer
-        self.identity = identity
 
     @classmethod
     def from_pretrained(cls, name: str) -> "TransformersPolicy":
         """
-        Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available. Raises
-        `ValueError` if weights are missing.
+        Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available.
+        Raises `ValueError` if weights are missing.
         """
         import torch
         from transformers import AutoModelForCausalLM
@@ -208,7 +183,8 @@ class TransformersPolicy:
         model, loaded = pair
         if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
             raise ValueError(
-                f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}: was it saved under other names?"
+                f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}: was it saved under other "
+                "names?"
             )
         model.eval()
         digest = models.weights_digest(model.state_dict())

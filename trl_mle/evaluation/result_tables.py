@@ -7,70 +7,43 @@ from typing import Any
 
 import pandas as pd
 
+from trl_mle.data_files import read_data
 from trl_mle.showing import for_markdown, metric_name, number
 
 
-# Figures of https://huggingface.co/papers/2509.01684, best of 128, ± standard error, with its "NaN" and "N/A"; "" is
-# unknown to us.
-REPORTED_SYSTEMS = (
-    "Qwen2.5-3B RL", "Qwen2.5-3B + AIDE", "Claude-3.5-Sonnet + AIDE", "GPT-4o + AIDE", "GPT-4o + AIDE 100 h",
-    "GPT-4o OpenHands", "GPT-4o MLAB",
-)  # fmt: skip
-REPORTED = {
-    "detecting-insults-in-social-commentary": ("0.895 ± .001", "0.870", "N/A", "NaN", "N/A", "0.867 ± .017", "0.749 ± .039"),
-    "learning-agency-lab-automated-essay-scoring-2": ("0.746 ± .002", "", "", "0.720 ± .031", "", "0.681 ± .010", "0.533 ± .080"),
-    "random-acts-of-pizza": ("0.663 ± .011", "0.589", "0.627", "0.645 ± .009", "0.638", "0.591 ± .048", "0.520 ± .013"),
-    "tweet-sentiment-extraction": ("0.596 ± .002", "0.027", "0.448", "0.294 ± .032", "0.283", "0.415 ± .008", "0.158 ± .057"),
-    "tabular-playground-series-may-2022": ("0.913 ± .000", "0.787", "0.743", "0.884 ± .012", "0.883", "0.882 ± .030", "0.711 ± .050"),
-    "tabular-playground-series-dec-2021": ("0.951 ± .000", "", "", "0.957 ± .002", "", "0.957 ± .000", "0.828 ± .118"),
-    "us-patent-phrase-to-phrase-matching": ("0.527 ± .003", "", "", "0.756 ± .019", "", "0.366 ± .039", "NaN"),
-    "plant-pathology-2020-fgvc7": ("0.970 ± .004", "", "", "0.980 ± .002", "", "0.680 ± .113", "0.735 ± .052"),
-    "leaf-classification": ("0.124 ± .000", "0.884", "0.436", "0.656 ± .070", "0.846", "0.902 ± .018", "4.383 ± 2.270"),
-    "nomad2018-predict-transparent-conductors": ("0.059 ± .000", "0.178", "0.083", "0.144 ± .031", "0.072", "0.183 ± .120", "0.294 ± .126"),
-    "spooky-author-identification": ("0.404 ± .011", "0.596", "0.701", "0.576 ± .071", "0.546", "0.582 ± .020", "0.992 ± .463"),
-    "lmsys-chatbot-arena": ("1.081 ± .002", "11.48", "2.211", "1.323 ± .147", "1.451", "1.131 ± .019", "10.324 ± 4.509"),
-}  # fmt: skip
+# The paper's systems and their figures, by competition
+REPORTED: dict[str, tuple[str, ...]] = read_data(Path(__file__).with_name("reported.yaml"))
+REPORTED_SYSTEMS = REPORTED.pop("systems")
 
 K = 8  # of the best of k in tables: a hundred samples can show it
-
-# What the tables read of a row
-ROW_KEYS = {
-    "policy", "competition", "metric", "higher_is_better", "num_samples", "num_valid", "num_untrained", "valid_rate",
-    "mean_score", "best_score", "mean_duration_s", "best_of_k", "medal", "human_rank", "holdout", "chosen_by", "on_all_rows",
-}  # fmt: skip
-
-
-class Best(str):
-    """A figure in bold, between `**`, because it is the best of its row; names may hold `**`, too."""
+NOTES = """\
+Means ± standard errors over runs. {chosen} An asterisk marks the best of several systems; (reported) are figures of
+the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here. The best of {k} is the mean over
+all subsets of {k} programs with a valid one, with a 95% bootstrap interval for a single run, which is too narrow for
+k near the number of programs. A valid submission of a program that was not seen to train a model may game the metric.
+"""
 
 
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """
     Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
-    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, its
-    results are incomplete, or a competition has another metric than in another folder.
+    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, or
+    has another metric or holdout than another folder.
     """
     rows: list[dict[str, Any]] = []
-    paths = [Path(folder) / "results.json" for folder in folders]
-    for i, path in enumerate(paths):
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise ValueError("a folder is named twice: name each run once")
+    for folder in folders:
+        path = folder / "results.json"
         if not path.is_file():
-            raise FileNotFoundError(f"{path.parent} has no results.json: has trl-mle evaluate finished there?")
-        if path.resolve() in [other.resolve() for other in paths[:i]]:
-            raise ValueError(f"{path.parent} is named twice: name each run once")
-        try:
-            of_folder = json.loads(path.read_text(encoding="utf-8"))["rows"]
-            whole = bool(of_folder) and all(row.keys() >= ROW_KEYS for row in of_folder)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            whole = False
-        if not whole:
-            raise ValueError(f"{path} is not whole, or of another version: evaluate it again with the same command")
-        rows += of_folder
-    metrics: dict[str, str] = {}
-    for row in rows:
-        if (other := metrics.setdefault(row["competition"], row["metric"])) != row["metric"]:
-            raise ValueError(
-                f"{row['competition']} has the metric {other} in one folder and {row['metric']} in another: compare them apart"
-            )
+            raise FileNotFoundError(f"{folder} has no results.json: has trl-mle evaluate finished there?")
+        rows += json.loads(path.read_text(encoding="utf-8"))["rows"]
+    for name, runs in pd.DataFrame(rows).groupby("competition"):
+        for key in ("metric", "holdout"):
+            if len(values := runs[key].unique()) > 1:
+                raise ValueError(
+                    f"{name} has {key}={values[0]} in one folder and {values[1]} in another: compare them apart"
+                )
     return rows
 
 
@@ -82,21 +55,6 @@ def on_all_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def chosen_by_validation(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether programs are chosen and scored on different hidden rows."""
     return any(row["chosen_by"] == "validation" for row in rows)
-
-
-def have_different_holdouts(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the scores of some rows are on other hidden rows than those of others."""
-    return len({row["holdout"] for row in rows}) > 1
-
-
-def uneven_runs(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Warnings about runs in a competition that differ in their number of programs."""
-    counts = pd.DataFrame(rows).groupby("competition", sort=False)["num_samples"].agg(["min", "max"])
-    return [
-        f"runs in {competition} have {fewest} to {most} programs: the best of more is better"
-        for competition, fewest, most in counts.itertuples()
-        if fewest < most
-    ]
 
 
 def best_of_k_point(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -117,9 +75,10 @@ def mean_of(runs: pd.Series) -> str:
 
 def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
     """
-    The best score of each system in each competition, mean ± standard error over runs: a header, and a row per competition
-    with the best of our systems as [`Best`]. The paper's systems in `reported` are shown, too, if a competition is one of
-    the paper's (a mirror is not) and programs are chosen by the score on all rows, as in the paper.
+    The best score of each system in each competition, mean ± standard error over runs: a header, and a row per
+    competition an asterisk at the best of our systems. The paper's systems in `reported` are shown, too, if a
+    competition is one of the paper's (a mirror is not) and programs are chosen by the score on all rows, as in the
+    paper.
     """
     table = pd.DataFrame(rows)
     systems = list(table["policy"].unique())
@@ -133,13 +92,11 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
         means = scores.agg(lambda values: values.astype(float).mean()).dropna()
         if len(means) > 1:
             for system in means.index[means == (means.max() if first["higher_is_better"] else means.min())]:
-                texts[system] = Best(f"**{texts[system]}**")
+                texts[system] += " *"
         line = [str(competition), metric_name(first["metric"], first["higher_is_better"])]
         line += [texts.get(system, "") for system in systems]
-        figures = dict(
-            zip(REPORTED_SYSTEMS, REPORTED.get(str(competition), ("",) * len(REPORTED_SYSTEMS)), strict=True)
-        )
-        lines.append(line + [figures[system] for system in shown])
+        figures = dict(zip(REPORTED_SYSTEMS, REPORTED.get(str(competition), ()), strict=False))
+        lines.append(line + [figures.get(system, "") for system in shown])
     return lines
 
 
@@ -149,17 +106,16 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     without a valid program are left out.
     """
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
-    names = ["competition", "policy"]
     points = pd.DataFrame(
         [
-            {name: row[name] for name in names} | {"run": run} | point
+            {"competition": row["competition"], "policy": row["policy"], "run": run} | point
             for run, row in enumerate(rows)
             for point in row["best_of_k"]
         ]
     )
     if points.empty:
         return lines
-    for (competition, system), of_system in points.groupby(names, sort=False):
+    for (competition, system), of_system in points.groupby(["competition", "policy"], sort=False):
         # A run has no k above its number of programs
         scores = of_system.pivot(index="run", columns="k", values="score").astype(float)
         for k, runs in of_system.groupby("k"):
@@ -173,13 +129,12 @@ def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """Figures of each system's programs, as mean ± standard error over runs; counts are sums."""
-    few = f"best of {K}"
     means = {
-        "valid_rate": "valid rate", few: few, "mean_score": "mean score", "best_score": "best score",
-        "mean_duration_s": "mean Δt (s)", "human_rank": "human rank",
+        "valid_rate": "valid rate", "best_of_few": f"best of {K}", "mean_score": "mean score",
+        "best_score": "best score", "mean_duration_s": "mean Δt (s)", "human_rank": "human rank",
     }  # fmt: skip
     table = pd.DataFrame(rows)
-    table[few] = [point["score"] if (point := best_of_k_point(row)) else None for row in rows]
+    table["best_of_few"] = [point["score"] if (point := best_of_k_point(row)) else None for row in rows]
     lines = [["competition", "system", *means.values(), "valid, never trained a model", "medals"]]
     for (competition, system), runs in table.groupby(["competition", "policy"], sort=False):
         untrained = "-"
@@ -192,43 +147,23 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """All tables as Markdown."""
-    samples = sorted({row["num_samples"] for row in rows})
-    numbers = str(samples[0]) if len(samples) == 1 else f"{samples[0]} to {samples[-1]}"
-    reported = "(reported): figures of the [paper](https://huggingface.co/papers/2509.01684), best of 128, not measured here.\n"
-    headline = f"Scores on the hidden answers of the best program by that score. {reported}"
-    if is_held_out := chosen_by_validation(rows):
-        headline = (
-            "Scores on the held-out rows of the best program by the score on the others (`chosen_by: validation`).\n"
-        )
-    parts = [
-        "## Programs\n",
-        _markdown(program_table(rows)),
-        f"Mean ± standard error over runs. The best of {K} is the mean over all subsets of {K} programs with a valid one; the mean "
-        "score is that of the valid programs alone. A valid submission from a program that was not observed to train a model may game "
-        "the metric.\n",
-        f"## Best of {numbers} programs\n",
-        _markdown(main_table(rows)),
-        headline,
-    ]
-    if len(curves := best_of_k_table(rows)) > 1:  # more than its header
-        parts += [
-            "## Best of k\n",
-            _markdown(curves),
-            "Average of the best score over all subsets of k programs with a valid one. One run: 95% bootstrap interval, which is too "
-            "narrow for k near the number of programs.\n",
-        ]
-    if is_held_out:
-        parts += [
-            "## Chosen by the test score\n",
-            _markdown(main_table(on_all_rows(rows))),
-            "For comparison with published figures: scores on all hidden answers of the best program by that score "
-            f"(`chosen_by: test`). As the best of many, these scores are too optimistic. {reported}",
-        ]
-    return "\n".join(parts)
+    counts = sorted({row["num_samples"] for row in rows})
+    chosen = "Scores on the hidden answers of the best program by that score."
+    if chosen_by_validation(rows):
+        chosen = "Scores on the held-out rows of the best program by the score on the others."
+    tables = {
+        "Programs": program_table(rows),
+        f"Best of {' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} programs": main_table(rows),
+        "Best of k": best_of_k_table(rows),
+    }
+    if chosen_by_validation(rows):
+        tables["If chosen and scored on all hidden rows"] = main_table(on_all_rows(rows))
+    parts = [f"## {title}\n\n{_markdown(lines)}\n" for title, lines in tables.items() if len(lines) > 1]
+    return "".join([*parts, NOTES.format(chosen=chosen, k=K)])
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
     """A table whose first line is its header."""
-    head, *body = [[cell if isinstance(cell, Best) else for_markdown(cell) for cell in line] for line in lines]
+    head, *body = [list(map(for_markdown, line)) for line in lines]
     rule = ["---"] * len(head)
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))

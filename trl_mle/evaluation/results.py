@@ -1,5 +1,6 @@
 """Figures of one policy in one competition, as in `results.json`."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import fmean
@@ -10,19 +11,23 @@ from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.evaluation.best_of_k import best_of_k, powers_of_two
 from trl_mle.evaluation.sampling import ChosenBy, best_program, judged, reported_score, score_of
 from trl_mle.rewards import Evaluation
+from trl_mle.rewards.evaluation import kind_of_failure
+
+
+MOST_FAILURES = 3  # reasons that are listed
 
 
 def figures(name: str, competition: Competition, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
     """
-    Computes the JSON-compatible figures of a policy's programs in a competition, without failures of our infrastructure;
-    docs/evaluation.md describes them.
+    Computes the JSON-compatible figures of a policy's programs in a competition, without failures of our
+    infrastructure; docs/evaluation.md describes them.
     """
     higher = competition.higher_is_better
     programs = judged(evaluations)
     num_valid = sum(program.valid for program in programs)
     untrained = sum(program.valid and "model_trained" not in program.milestones for program in programs)
     durations = [program.duration_s for program in programs if program.duration_s is not None]
-    thresholds, best = medal_thresholds(competition), best_program(programs, higher)
+    thresholds, best = medal_thresholds(competition), best_program(programs, competition)
     won = rank = None
     if thresholds is not None and best is not None and (score := score_of(best, "test")) is not None:
         won, rank = medal(score, thresholds, higher), human_rank(competition, score)
@@ -55,12 +60,15 @@ def scores(programs: Sequence[Evaluation], higher_is_better: bool, chosen_by: Ch
     ks = powers_of_two(len(programs))
     curve = best_of_k(chosen, ks, higher_is_better, reported=None if chosen == reported else reported)
     valid = [score for score in reported if score is not None]
-    best = (max if higher_is_better else min)((score for score in chosen if score is not None), default=None)
+    valid_chosen = [score for score in chosen if score is not None]
+    best = (max if higher_is_better else min)(valid_chosen, default=None)
     return {
         "chosen_by": chosen_by,
         "mean_score": _mean(valid) if valid else None,
         # The mean over programs that are equally good by the score to choose by
-        "best_score": None if best is None else _mean([b for a, b in zip(chosen, reported, strict=True) if a == best]),  # type: ignore[misc]
+        "best_score": None
+        if best is None
+        else _mean([b for a, b in zip(valid_chosen, valid, strict=True) if a == best]),
         "best_of_k": [asdict(point) for point in curve],
     }
 
@@ -68,3 +76,13 @@ def scores(programs: Sequence[Evaluation], higher_is_better: bool, chosen_by: Ch
 def _mean(values: Sequence[float]) -> float:
     """The mean, without rounding errors if all values are equal."""
     return fmean(values) if len(set(values)) > 1 else values[0]
+
+
+def failures(evaluations: Sequence[Evaluation]) -> list[str]:
+    """The most frequent reasons why programs have no valid submission."""
+    kinds = Counter(
+        kind_of_failure(str(evaluation.outcome), evaluation.detail)
+        for evaluation in judged(evaluations)
+        if not evaluation.valid
+    )
+    return [f"{count} of {len(evaluations)}: {kind}" for kind, count in kinds.most_common(MOST_FAILURES)]

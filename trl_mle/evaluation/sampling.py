@@ -1,45 +1,29 @@
 """Samples programs from a policy, executes and grades them."""
 
-import sys
 from collections.abc import Iterable, Sequence
-from time import monotonic
 from typing import Literal
 
+from trl_mle.competitions import Competition
 from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.harness import Harness
 from trl_mle.rewards import Evaluation
-from trl_mle.showing import terminal_line
 
 
 # "validation": programs are chosen by their scores on the validation rows and reported by their scores on the held-out
 # rows. "test": chosen and reported by the score on all rows, as in https://huggingface.co/papers/2509.01684
 ChosenBy = Literal["validation", "test"]
-SAID_EVERY_S = 60.0  # of sampling
 
 
 def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     """
-    Samples programs from scratch, executes and grades them.
-
-    Args:
-        harness ([`Harness`]):
-            The policy and the competition.
-        num_samples (`int`):
-            Number of programs.
-
-    Raises:
-        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has not answered all of a batch.
+    Samples programs from scratch, executes and grades them. Raises [`~trl_mle.evaluation.harness.NoAnswerError`] if an
+    endpoint has not answered all of a batch.
     """
-    began_s = monotonic()
     evaluations: list[Evaluation] = []
     for start in range(0, num_samples, harness.batch_size):
         batch = range(start, min(start + harness.batch_size, num_samples))
         harness.write({i: harness.scratch_prompt(i) for i in batch}, "scratch", {})
         evaluations += harness.execute(batch)
-        if len(evaluations) < num_samples and monotonic() - began_s > SAID_EVERY_S:
-            began_s, valid = monotonic(), sum(evaluation.valid for evaluation in evaluations)
-            note = f"{harness.log.path.stem}, {harness.competition.id}: {len(evaluations)} of {num_samples} programs, {valid} valid"
-            print(terminal_line(note), file=sys.stderr, flush=True)
     return evaluations
 
 
@@ -63,7 +47,8 @@ def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -
     return evaluation.score.full if all_rows else evaluation.score.held_out
 
 
-def best_program(evaluations: Sequence[Evaluation], higher_is_better: bool) -> Evaluation | None:
+def best_program(evaluations: Sequence[Evaluation], competition: Competition) -> Evaluation | None:
     """The valid evaluation with the best score (on the validation rows, if rows are held out); the first of ties."""
-    valid = [evaluation for evaluation in evaluations if evaluation.valid]
-    return max(valid, key=lambda evaluation: gain(evaluation.score.value, higher_is_better), default=None)  # type: ignore[union-attr,arg-type]
+    valid = [(evaluation, score) for evaluation in evaluations if (score := score_of(evaluation)) is not None]
+    best = max(valid, key=lambda pair: gain(pair[1], competition.higher_is_better), default=(None, None))
+    return best[0]

@@ -1,7 +1,4 @@
-"""Builds the instrumenter and further reward functions from the arguments."""
-
-from collections.abc import Callable, Sequence
-from typing import Any
+"""Builds the instrumenter from the arguments."""
 
 from transformers.integrations import unset_hf_deepspeed_config
 
@@ -9,20 +6,16 @@ from trl_mle.instrumentation import AstInstrumenter, Instrumenter, LmInstrumente
 from trl_mle.launching.arguments import MLEScriptArguments
 from trl_mle.models import EndpointModel, LanguageModel, TransformersModel
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
-from trl_mle.user_code import import_named
 
 
 def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOConfig) -> Instrumenter | None:
-    """Builds the instrumenter that marks the milestones. Raises `LanguageModelError` if its endpoint does not answer."""
+    """The instrumenter that marks the milestones. Raises `LanguageModelError` if its endpoint does not answer."""
     if script_args.instrumenter != "lm":
         return AstInstrumenter() if script_args.instrumenter == "ast" else None
     model: LanguageModel
     if script_args.instrumenter_url is not None:
-        model = EndpointModel(
-            script_args.instrumenter_url,
-            script_args.instrumenter_model,
-            deadline_s=script_args.instrumenter_deadline_s,
-        )
+        url, name = script_args.instrumenter_url, script_args.instrumenter_model
+        model = EndpointModel(url, name, deadline_s=script_args.instrumenter_deadline_s)
         if training_args.use_vllm and training_args.vllm_mode == "server":
             address = f"{training_args.vllm_server_host}:{training_args.vllm_server_port}"
             model.check_is_not(training_args.vllm_server_base_url or address)
@@ -35,17 +28,3 @@ def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOCon
         if training_args.deepspeed_plugin is not None:
             training_args.deepspeed_plugin.set_deepspeed_weakref()
     return LmInstrumenter(model, script_args.instrumenter_mode)  # type: ignore[arg-type]  # which it checks
-
-
-def find_reward_funcs(names: Sequence[str]) -> list[Callable[..., Any]]:
-    """
-    Imports reward functions by their dotted paths; raises `ValueError` if one cannot be imported, or is not a
-    function.
-    """
-    functions = []
-    for name in names:
-        function = import_named("reward_funcs", name)
-        if not callable(function) or isinstance(function, type):
-            raise ValueError(f"reward_funcs: {name} is not a function")
-        functions.append(function)
-    return functions

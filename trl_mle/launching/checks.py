@@ -1,7 +1,6 @@
 """Checks before a model is loaded, for what would only fail hours later, or never."""
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from huggingface_hub.errors import HTTPError
-from safetensors import SafetensorError
 from transformers import AutoTokenizer
 from transformers.trainer import TRAINER_STATE_NAME, TrainerState
 from yaml import YAMLError
@@ -30,9 +28,7 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 USER_ERRORS = (ValueError, OSError, ImportError, YAMLError, SandboxError, HTTPError)  # the user's mistakes, not ours
 # Arguments that say what is asked, and what training maximises: a resumed run has the same
-SAME = (
-    "competitions", "holdout", "begin_program", "ideas", "objective", "max_at_k", "fail_reward", "milestone_reward",
-)  # fmt: skip
+SAME = ("holdout", "begin_program", "ideas", "objective", "max_at_k", "fail_reward", "milestone_reward")
 OVERWRITTEN = ("config.json", "adapter_config.json", "README.md")
 
 
@@ -41,55 +37,37 @@ def one_line_errors(
     headline: str = "", errors: Any = USER_ERRORS, gather: bool = False, once: bool = True
 ) -> Iterator[None]:
     """
-    Ends the process with one line and exit code 2 if something fails that the user can mend.
+    Ends the process with one line and exit code 2 if something fails that the user can mend, or if an upload fails.
 
     Args:
-        headline (`str`, *optional*):
-            What the failure means.
-        errors (`tuple`, *optional*):
-            Which exceptions are the user's to mend; failed uploads always are.
+        headline (`str`, *optional*), errors (`tuple`, *optional*):
+            What the failure means, and which exceptions are the user's to mend.
         gather (`bool`, *optional*, defaults to `False`):
             Whether all processes of the run end if one of them fails. A collective operation.
         once (`bool`, *optional*, defaults to `True`):
             Whether one process of a machine prints the line, because all of them fail alike.
     """
-    message = ""
+    messages = [""]
     try:
         yield
     except (*errors, RuntimeError) as error:
         if not isinstance(error, errors) and not is_failed_upload(error):
             raise
-        message = in_one_line(error)
-    together = gather and torch.distributed.is_initialized()
-    problems = [problem for problem in (gather_object([message]) if together else [message]) if problem]
-    if not problems:
+        messages = [in_one_line(error)]
+    if gather and torch.distributed.is_initialized():
+        messages = gather_object(messages)
+    if not any(messages):
         return
     if not once or os.environ.get("LOCAL_RANK", "0") == "0":
-        line = f"{Path(sys.argv[0]).name}: error: {headline}{': ' if headline else ''}{problems[0]}"
-        print(terminal_line(line), file=sys.stderr)
+        parts = [Path(sys.argv[0]).name, "error", headline, next(filter(None, messages))]
+        print(terminal_line(": ".join(filter(None, parts))), file=sys.stderr)
     sys.exit(2)
-
-
-@contextmanager
-def full_disk_in_one_line(folder: Path) -> Iterator[None]:
-    """Ends the process with one line and exit code 1 if something fails because the disk of a folder is full."""
-    try:
-        yield
-    except (OSError, RuntimeError, SafetensorError) as error:  # torch does not say why it cannot write
-        message = in_one_line(error)
-        is_full = folder.is_dir() and shutil.disk_usage(folder).free < 1 << 20
-        if not is_full and "No space left" not in message and "quota exceeded" not in message:
-            raise
-        sys.exit(
-            f"{Path(sys.argv[0]).name}: error: the disk of {folder} is full ({message}): make room, and resume with "
-            "--resume_from_checkpoint true"
-        )
 
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
-    Finds the checkpoint that `resume_from_checkpoint` names: a path, or `true` for the newest complete one in the output
-    folder. Returns its path, or `None` if training starts from scratch. Raises `ValueError` if none is complete.
+    The path of the checkpoint that `resume_from_checkpoint` names, or of the newest complete one in the output folder for
+    `true`; `None` if training starts from scratch. Raises `ValueError` if none is complete.
     """
     if str(value or False).lower() == "false":
         return None
@@ -108,56 +86,47 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
 
 def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
     """
-    Raises `FileExistsError` if the output folder holds another run than that of the checkpoint to resume from, or later
-    checkpoints of this one, whose metrics would be mixed, or a model or a README, which the run would overwrite.
+    Raises `FileExistsError` if the output folder holds a model or another run than that of the checkpoint to resume
+    from, or later checkpoints of this one, whose metrics would be mixed.
     """
     complete = [path.name for path in find_checkpoints(folder) if damage(path) is None]
     if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
         if later := [name for name in complete if int(name.partition("-")[2]) > _step_of(checkpoint)]:
             raise FileExistsError(
-                f"resume_from_checkpoint: {folder} holds later checkpoints ({', '.join(later)}): delete or move them, or "
-                "name another output_dir"
+                f"resume_from_checkpoint: {folder} holds later checkpoints ({', '.join(later)}): delete or move them, "
+                "or name another output_dir"
             )
         return
-    if complete:
-        raise FileExistsError(
-            f"output_dir {folder} holds a run with {complete[0]}: resume it with resume_from_checkpoint: true, or "
-            "name another output_dir"
-        )
+    present = [*complete, *(name for name in OVERWRITTEN if (folder / name).is_file())]
     metrics = folder / METRICS_FILE
     if metrics.is_file() and b'"reward"' in metrics.read_bytes():  # other lines say when training began and ended
+        present.append(METRICS_FILE)
+    if present:
+        resume = "resume it with resume_from_checkpoint: true" if complete else "delete it"
         raise FileExistsError(
-            f"output_dir {folder} holds a run without a complete checkpoint: delete it, or name another output_dir"
-        )
-    if written := [name for name in OVERWRITTEN if (folder / name).is_file()]:
-        raise FileExistsError(
-            f"output_dir {folder} holds {', '.join(written)}, which training would overwrite: name another output_dir"
+            f"output_dir {folder} holds a run or a model ({present[0]}): {resume}, or name another output_dir"
         )
 
 
 def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
     """
-    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had other competitions or
-    another one of [`SAME`], as far as it says. Competitions may be left out, such as broken ones.
+    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had not all of the
+    competitions, or another one of [`SAME`]. Competitions may be left out, such as broken ones.
     """
     if checkpoint is None:
         return
     if 0 < args.max_steps < _step_of(checkpoint):
-        raise ValueError(
-            f"resume_from_checkpoint: {checkpoint} is beyond max_steps={args.max_steps}, and nothing would be trained: raise max_steps"
-        )
+        raise ValueError(f"resume_from_checkpoint: {checkpoint} is beyond max_steps={args.max_steps}: raise max_steps")
     if not (path := Path(checkpoint).parent / ARGUMENTS_FILE).is_file():
         return
     before, now = read_arguments(path), vars(script_args) | vars(args)
     names = [name for name in SAME if before.get(name, now[name]) != now[name]]
-    if "competitions" in names:  # other names may stand for the same, such as a folder seen from elsewhere
-        folders = (Path(name).name for name in before["competitions"])
-        if set(tasks) <= {*TaskSet(before["competitions"], before["data_dir"]), *folders}:
-            names.remove("competitions")
+    if not set(tasks) <= set(TaskSet(before["competitions"], before["data_dir"])):
+        names.append("competitions")
     if names:
         were = ", ".join(f"{name}={before[name]}, not {now[name]}" for name in names)
         raise ValueError(
-            f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same, or begin a new run in another "
+            f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same, or name another "
             "output_dir"
         )
 
@@ -186,8 +155,8 @@ def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: L
         tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=args.begin_program))
         if args.max_prompt_length is not None and tokens > args.max_prompt_length:
             raise ValueError(
-                f"the prompt of {competition.id} has {tokens} tokens, more than max_prompt_length={args.max_prompt_length}: "
-                "raise it, or set it to null"
+                f"the prompt of {competition.id} has {tokens} tokens, more than "
+                f"max_prompt_length={args.max_prompt_length}: raise it, or set it to null"
             )
 
 
@@ -205,24 +174,18 @@ def check_trackers(args: MLEGRPOConfig) -> None:
 
 def check_engine(args: MLEGRPOConfig, gpu_slots: Sequence[str], use_peft: bool) -> None:
     """Raises `ValueError` if FSDP or vLLM would silently do something else, or take the memory of programs."""
-    is_fsdp = os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true"
-    if is_fsdp and (args.use_cpu or not torch.accelerator.is_available()):
-        raise ValueError(
-            "FSDP needs GPUs; on a CPU, accelerate would silently train with DDP: use "
-            "accelerate_configs/ddp.yaml or zero3.yaml"
-        )
-    if is_fsdp and args.use_vllm and use_peft:
-        raise ValueError(
-            "use_vllm: under FSDP, TRL would merge the adapter into sharded weights: train with LoRA under ddp.yaml, "
-            "zero2.yaml or zero3.yaml, or train all weights (use_peft: false)"
-        )
-    if not gpu_slots or not args.use_vllm or args.vllm_mode != "colocate":
-        return
-    if not args.vllm_enable_sleep_mode:
-        raise ValueError(
-            "gpu_slots: a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"
-        )
-    if args.async_rollouts:
-        raise ValueError(
-            "gpu_slots: with async_rollouts programs run while a colocated vLLM generates: set vllm_mode to server"
-        )
+    if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
+        if args.use_cpu or not torch.accelerator.is_available():
+            raise ValueError("FSDP needs GPUs; on a CPU, accelerate would silently train with DDP: use ddp or zero3")
+        if args.use_vllm and use_peft:
+            raise ValueError(
+                "use_vllm: under FSDP, TRL would merge the adapter into sharded weights: use ddp, zero2 or zero3, or "
+                "train all weights (use_peft: false)"
+            )
+    if gpu_slots and args.use_vllm and args.vllm_mode == "colocate":
+        if not args.vllm_enable_sleep_mode:
+            raise ValueError(
+                "gpu_slots: a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"
+            )
+        if args.async_rollouts:
+            raise ValueError("gpu_slots: programs run while a colocated vLLM generates: set vllm_mode to server")

@@ -20,8 +20,8 @@ tags: [trl_mle]
 
 Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions during training with `trl_mle`.
 
-`best_solutions/<competition>/` has the best program, its submission and its score on the hidden answers; `executions/` has a
-line for each program that ran.
+`best_solutions/<competition>/` has the best program, its submission and its score on the hidden answers; `executions/`
+has a line for each program that ran.
 
 **The programs were written by a language model. Run them in a sandbox only.**
 """
@@ -43,24 +43,22 @@ def check_hub(args: Any) -> None:
         raise ValueError(f"push_to_hub: {error}") from error
 
 
-def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -> str:
+def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -> None:
     """
-    Uploads a run's best solutions and the record of all executions to the dataset `<repo_id>-rollouts`, whose name it
-    returns. A new one is private if asked for, if the model's repository is, or else by the owner's setting.
+    Uploads a run's best solutions and the record of all executions to the dataset `<repo_id>-rollouts`. A new one is
+    private if asked for, if the model's repository is, or else by the owner's setting.
     """
     api = HfApi()
-    dataset_id = f"{repo_id}-rollouts"
+    dataset: dict[str, Any] = {"repo_id": f"{repo_id}-rollouts", "repo_type": "dataset"}
     if private is None and api.model_info(repo_id).private:
         private = True
-    api.create_repo(dataset_id, repo_type="dataset", private=private, exist_ok=True)
+    api.create_repo(**dataset, private=private, exist_ok=True)
     card = CARD.format(model=repo_id).encode()
-    api.upload_file(repo_id=dataset_id, repo_type="dataset", path_in_repo="README.md", path_or_fileobj=card)
+    api.upload_file(**dataset, path_in_repo="README.md", path_or_fileobj=card)
     api.upload_folder(
-        repo_id=dataset_id,
-        repo_type="dataset",
+        **dataset,
         folder_path=output_dir,
         allow_patterns=[f"{folder}/*" for folder in ROLLOUT_FOLDERS],
         ignore_patterns=["*/.lock", *(f"*{suffix}/*" for suffix in UNFINISHED)],
         commit_message="Programs of the run",
     )
-    return dataset_id

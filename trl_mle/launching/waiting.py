@@ -10,11 +10,13 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 def extend_ddp_timeout(args: MLEGRPOConfig, programs_s: float) -> None:
     """
-    Extends `ddp_timeout` by the seconds that programs may take ([`~trl_mle.rewards.MLEReward.longest_s`]): processes wait for
-    each other's programs in collective operations, and an operation that takes longer than `ddp_timeout` ends the run.
+    Extends `ddp_timeout` by the seconds that programs may take ([`~trl_mle.rewards.MLEReward.longest_s`]): processes
+    wait for each other's programs in collective operations, and an operation that takes longer than `ddp_timeout` ends
+    the run.
 
-    The process group already exists: `TrainingArguments` creates it when arguments are parsed, and on a CPU does not even
-    pass `ddp_timeout` on. So the group's own timeout is set. The launcher still notices a process that *dies* at once.
+    The process group already exists: `TrainingArguments` creates it when arguments are parsed, and on a CPU does not
+    even pass `ddp_timeout` on. So the group's own timeout is set. The launcher still notices a process that *dies* at
+    once.
     """
     args.ddp_timeout += math.ceil(programs_s)
     if torch.distributed.is_initialized():

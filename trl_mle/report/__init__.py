@@ -1,4 +1,4 @@
-"""Reports on training runs, as plots and an HTML page, from the files of the runs."""
+"""Reports on a training run, as plots and an HTML page, from its files."""
 
 from trl_mle.report.page import write_report
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from typing import Any
@@ -23,26 +22,29 @@ from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, metric_name
 
 
+_look: Callable[[str], dict[str, Any]]  # of a worker process, which inherits it
+
+
 def check(args: argparse.Namespace) -> int:
     """Prints what is wrong with which competition; exit code 1 if anything is."""
+    global _look
     tasks = TaskSet(args.competitions, args.data_dir, args.holdout)
     count: Callable[[list[dict[str, str]]], int] = _estimate
     if args.model is not None:
-        from trl_mle.launching import load_tokenizer, prompt_tokens  # here, because they take seconds
+        from trl_mle.launching.checks import load_tokenizer, prompt_tokens  # here, because they take seconds
 
         count = partial(prompt_tokens, load_tokenizer(args.model))
     limits = Limits(args.program_timeout_s, args.program_memory_mb)
     # Without a sandbox, only the packages are unknown: nothing runs here
     with suppress(SandboxError), make_executor(one_program(args)) as executor:
         limits = executor.limits
+    _look = partial(look, tasks, count, args.max_prompt_length, limits)
     workers = min(len(os.sched_getaffinity(0)), len(tasks))
-    look = Look(tasks, count, args.max_prompt_length, limits)
-    # Forked, so that they need not load again what is loaded here
-    with ProcessPoolExecutor(workers, get_context("fork"), _begin, (look,)) as pool:
-        seen = pool.map(_look_at, tasks, chunksize=4)
+    with ProcessPoolExecutor(workers, get_context("fork")) as pool:
         console = PlainConsole(stderr=True)
         hidden = args.json or not console.is_terminal
-        rows = list(track(seen, "competitions", len(tasks), console=console, transient=True, disable=hidden))
+        results = pool.map(_look_at, tasks, chunksize=4)
+        rows = list(track(results, "competitions", len(tasks), console=console, transient=True, disable=hidden))
     broken = [row for row in rows if row["problem"] is not None]
     if args.json:
         print_json(rows)
@@ -52,43 +54,27 @@ def check(args: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
-@dataclass
-class Look:
+def look(
+    tasks: TaskSet, count: Callable[[list[dict[str, str]]], int], max_prompt_length: int, limits: Limits, name: str
+) -> dict[str, Any]:
     """Looks at a competition as training does before its first program."""
-
-    tasks: TaskSet
-    count: Callable[[list[dict[str, str]]], int]  # the tokens of a prompt
-    max_prompt_length: int
-    limits: Limits
-
-    def __call__(self, name: str) -> dict[str, Any]:
-        row = dict.fromkeys(("metric", "higher_is_better", "prompt_tokens", "problem"))
-        try:
-            competition = self.tasks[name]
-            row |= {"metric": competition.metric, "higher_is_better": competition.higher_is_better}
-            with self.tasks.blaming(name):
-                row["prompt_tokens"] = tokens = self.count(
-                    scratch_prompt(competition, self.limits, begin_program=True)
+    row = {"competition": name} | dict.fromkeys(("metric", "higher_is_better", "prompt_tokens", "problem"))
+    try:
+        competition = tasks[name]
+        row |= {"metric": competition.metric, "higher_is_better": competition.higher_is_better}
+        with tasks.blaming(name):
+            row["prompt_tokens"] = tokens = count(scratch_prompt(competition, limits, begin_program=True))
+            if tokens > max_prompt_length:
+                raise ValueError(
+                    f"the prompt of {name} has {tokens} tokens, more than max_prompt_length={max_prompt_length}"
                 )
-                if tokens > self.max_prompt_length:
-                    raise ValueError(
-                        f"the prompt of {name} has {tokens} tokens, more than max_prompt_length={self.max_prompt_length}"
-                    )
-        except CompetitionError as error:
-            row["problem"] = str(error)
-        return {"competition": name} | row
-
-
-_LOOK: Look
-
-
-def _begin(look: Look) -> None:
-    global _LOOK
-    _LOOK = look
+    except CompetitionError as error:
+        row["problem"] = str(error)
+    return row
 
 
 def _look_at(name: str) -> dict[str, Any]:
-    return _LOOK(name)
+    return _look(name)
 
 
 def _estimate(prompt: list[dict[str, str]]) -> int:
@@ -99,10 +85,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     if not rows:
         return
     table = Table(box=None, pad_edge=False)
-    table.add_column("competition", overflow="fold")
-    table.add_column("metric")
-    table.add_column("prompt", justify="right")
-    table.add_column("problem", overflow="fold")
+    for name in ("competition", "metric", "prompt", "problem"):
+        table.add_column(name, overflow="fold")
     for row in rows:
         metric = "" if row["metric"] is None else metric_name(row["metric"], row["higher_is_better"])
         tokens = "" if row["prompt_tokens"] is None else f"{row['prompt_tokens']} tokens"

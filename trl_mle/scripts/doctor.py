@@ -1,5 +1,7 @@
 """`trl-mle doctor`: how this machine isolates programs, and what they can import."""
 
+import argparse
+
 from rich.table import Table
 
 from trl_mle.competitions import load_competition
@@ -10,14 +12,14 @@ from trl_mle.showing import PlainConsole
 from trl_mle.waits import waiting_for
 
 
-def doctor(program_python: str | None) -> int:
+def doctor(args: argparse.Namespace) -> int:
     """Checks each tier of the sandbox; exit code 1 if none works, 2 if this is unknown because a test did not end."""
     competition = load_competition("wine")
     table = Table("tier", "works", "how, or why not", title="program isolation")
     works, remedies, is_unknown = [], [], False
     for tier in TIERS:
         try:
-            with LocalExecutor(sandbox=tier.name, python=program_python) as executor:
+            with LocalExecutor(sandbox=tier.name, python=args.program_python) as executor:
                 executor.check(competition)
                 with waiting_for("a test program, which runs when a slot is free"):
                     [imported] = executor.run_many([(IMPORTS, competition)])

@@ -9,18 +9,7 @@ from trl_mle.showing import metric_name, terminal_line
 
 def import_packages(folder: Path, to: Path, metric: str, higher_is_better: bool | None = None) -> int:
     """
-    Makes a competition of each package in a folder, and prints a line for each.
-
-    Args:
-        folder (`Path`):
-            A package, or a folder of packages.
-        to (`Path`):
-            Folder to write to, with a folder for each competition.
-        metric (`str`), higher_is_better (`bool`, *optional*):
-            See [`~trl_mle.competitions.importing.import_package`].
-
-    Returns:
-        `int`: Exit code: 1 if a package cannot become a competition.
+    Makes a competition of each package in a folder, and prints a line for each; exit code 1 if one cannot become one.
     """
     packages = find_packages(folder)
     made = []

@@ -14,21 +14,15 @@ from trl_mle.waits import waiting_for
 
 USAGE = "trl-mle train --config RECIPE [--accelerate_config CONFIG] [--OPTION VALUE ...]"
 DESCRIPTION = """\
-Trains a policy, in one or several processes. RECIPE is a YAML file with options, or a bundled one (`trl-mle recipes` lists
-them); options of the command line override it. CONFIG says how many processes run and how they share the model: a bundled
-name, such as cpu, ddp or zero3, or a file of accelerate's. Options of `accelerate launch`, such as --num_processes, may be
-in either place."""
+Trains a policy, in one or several processes. RECIPE is a YAML file with options, or a bundled one (`trl-mle recipes`
+lists them); options of the command line override it. CONFIG says how many processes run and how they share the model:
+a bundled name, such as cpu, ddp or zero3, or a file of accelerate's. Options of `accelerate launch`, such as
+--num_processes, may be in either place."""
 OF_THE_SCRIPT = ("debug", "gradient_accumulation_steps")  # accelerate's launcher has options of these names, too
 
 
 def launch(options: Sequence[str]) -> int:
-    """
-    Trains a policy in one or several processes.
-
-    Raises:
-        `FileNotFoundError`: The recipe or the configuration does not exist.
-        `ValueError`: The recipe is not YAML, or an option is missing.
-    """
+    """Trains a policy; raises `OSError` or `ValueError` if the recipe or the configuration cannot be read."""
     parser = ArgumentParser(usage=USAGE, allow_abbrev=False, add_help=False)
     parser.add_argument("--config")
     parser.add_argument("--accelerate_config")
@@ -48,7 +42,6 @@ def launch(options: Sequence[str]) -> int:
     if args.config is not None:
         path = find_recipe(args.config)
         recipe, script_args = read_mapping(path, args.config, "max_steps: 16"), ["--config", str(path)]
-    # The command line comes before the recipe
     config = args.accelerate_config or recipe.get("accelerate_config")
     launcher_args = [] if config is None else ["--config_file", str(find_accelerate_config(config))]
     return _start(recipe, launcher_args, script_args, options)
@@ -64,7 +57,10 @@ def _start(recipe: Mapping[str, Any], launcher_args: list[str], script_args: lis
     launchers = actions.keys() - {*OF_THE_SCRIPT, "help"}
     in_recipe = [name for name in recipe if name in launchers]
     for name in in_recipe:
-        launcher_args += _as_words(name, recipe[name], is_flag=actions[name].nargs == 0)
+        if actions[name].nargs == 0:  # a flag
+            launcher_args += [f"--{name}"] if recipe[name] else []
+        else:
+            launcher_args += [f"--{name}", "no" if recipe[name] is False else str(recipe[name])]  # YAML's `no`
     of_launcher, of_script = _split(options, launchers)
     script = str(shipped("recipes") / "train_mle.py")
     arguments = parser.parse_args([*launcher_args, *of_launcher, script, *script_args, *of_script])
@@ -85,13 +81,6 @@ def _start(recipe: Mapping[str, Any], launcher_args: list[str], script_args: lis
 
 def _name(word: str) -> str:
     return word.lstrip("-").partition("=")[0].replace("-", "_")
-
-
-def _as_words(name: str, value: Any, is_flag: bool) -> list[str]:
-    """An option of accelerate's in a YAML, as on a command line."""
-    if is_flag:
-        return [f"--{name}"] if value else []
-    return [f"--{name}", "no" if value is False else str(value)]  # YAML takes `no` for false
 
 
 def _split(words: Sequence[str], launchers: Collection[str]) -> tuple[list[str], list[str]]:

@@ -16,7 +16,8 @@ from trl_mle.spelling import did_you_mean
 INSTALL = (
     "mlebench, which downloads competitions from Kaggle and splits them, is not installed: pip install "
     "git+https://github.com/openai/mle-bench (it needs git lfs), put a token of https://www.kaggle.com/settings into "
-    "~/.kaggle/kaggle.json, accept the rules at https://www.kaggle.com/c/{competition}/rules, and run the same command again"
+    "~/.kaggle/kaggle.json, accept the rules at https://www.kaggle.com/c/{competition}/rules, and run the same "
+    "command again"
 )
 
 

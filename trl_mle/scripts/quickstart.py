@@ -1,83 +1,80 @@
 """`trl-mle quickstart`: runs a newcomer's commands one after the other."""
 
+import argparse
 import json
 import os
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from trl_mle.files import write_whole
+from trl_mle.competitions import load_competition
+from trl_mle.files import alone_in, write_whole
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.showing import for_terminal
+from trl_mle.starter import check_covered
 
 
 # No bars for what takes a moment, and no warning of DeepSpeed's that it has found no GPU
-QUIET = dict.fromkeys(("HF_DATASETS_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_PROGRESS_BARS"), "1") | {
-    "DS_ACCELERATOR": "cpu"
-}
+QUIET = {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "DS_ACCELERATOR": "cpu"}
+DEFAULTS = {"competition": "digits", "seed": 0, "model": None}  # the tiny policy
 SETTINGS_FILE = "quickstart.json"  # in the output folder
 OURS = (sys.executable, "-m", "trl_mle.cli")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What a quickstart was begun with, and is resumed with."""
+def run(args: argparse.Namespace) -> int:
+    """Checks the arguments before anything is written, and runs the quickstart."""
+    folder = Path(args.output_dir)
+    options = {name: getattr(args, name) for name in ("competition", "seed", "model")}
+    settings = find_settings(
+        folder, args.resume, {name: value for name, value in options.items() if value is not None}
+    )
+    load_competition(settings["competition"], holdout=0.5)  # names first, before steps that take a minute
+    if settings["model"] is None:
+        check_covered(settings["competition"])
+    with alone_in(folder):
+        return quickstart(settings, folder)
 
-    competition: str = "digits"
-    seed: int = 0
-    model: str | None = None  # folder or Hub id; the tiny policy if `None`
 
-
-def settings(folder: Path, resume: bool, **options: Any) -> Settings:
+def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> dict[str, Any]:
     """
-    The settings of a quickstart, from its options, or from its folder if it is resumed. Writes nothing.
-
-    Raises:
-        `OSError`: The folder holds an earlier quickstart, which should not be resumed, or something else, or nothing to resume.
-        `ValueError`: An option is wrong, or another one than that of the quickstart to resume.
+    The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or
+    `ValueError` if the folder or an option does not fit.
     """
-    options = {name: value for name, value in options.items() if value is not None}
     path = folder / SETTINGS_FILE
-    if resume:
-        if not path.is_file():
-            raise FileNotFoundError(f"{folder} holds no quickstart: leave out --resume to begin one")
-        begun = json.loads(path.read_text(encoding="utf-8"))
-        if begun | options != begun:
-            were = ", ".join(f"{name}={value}" for name, value in begun.items())
-            raise ValueError(
-                f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)} to resume it, or name another "
-                "folder with --output_dir (make quickstart OUTPUT=…)"
+    if not resume:
+        if folder.is_dir() and any(file.name != ".lock" for file in folder.iterdir()):
+            raise FileExistsError(
+                f"{folder} holds an earlier quickstart or something else: add --resume (make resume) to go on with "
+                "it, or name another with --output_dir (make quickstart OUTPUT=…)"
             )
-        return Settings(**begun)
-    if path.is_file():
-        raise FileExistsError(
-            f"{folder} holds an earlier quickstart: add --resume (make resume) to go on with it; to begin anew, delete the folder or "
-            "name another with --output_dir (make quickstart OUTPUT=…)"
+        if not 0 <= options.get("seed", 0) < 2**32:
+            raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {options['seed']}")
+        return DEFAULTS | options
+    if not path.is_file():
+        raise FileNotFoundError(f"{folder} holds no quickstart: leave out --resume to begin one")
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    if settings | options != settings:
+        were = ", ".join(f"{name}={value}" for name, value in settings.items())
+        raise ValueError(
+            f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)} to resume it"
         )
-    for part in (folder / "starter", folder / "policy", folder / "evaluation"):
-        if part.is_dir() and any(part.iterdir()):
-            raise FileExistsError(f"{part} holds something else than a quickstart: name another folder")
-    new = Settings(**options)
-    if not 0 <= new.seed < 2**32:
-        raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {new.seed}")
-    return new
+    return settings
 
 
-def quickstart(settings: Settings, folder: Path) -> int:
+def quickstart(settings: dict[str, Any], folder: Path) -> int:
     """Builds a tiny policy, or takes a pretrained model, trains it, and compares it before and after."""
-    write_whole(folder / SETTINGS_FILE, (json.dumps(asdict(settings)) + "\n").encode())
+    write_whole(folder / SETTINGS_FILE, (json.dumps(settings) + "\n").encode())
     # Programs run without isolation only if doctor has found out, and printed why, that no sandbox works
     code = run_until_we_end([*OURS, "doctor"], stdout=sys.stderr)
     if code not in (0, 1):
         return code
     # Threads on busy cores wait for each other at every layer
-    environment = {"OMP_NUM_THREADS": str(idle_cores())} | os.environ | ({} if settings.model else QUIET)
+    environment = {"OMP_NUM_THREADS": str(idle_cores())} | os.environ | ({} if settings["model"] else QUIET)
     try:
         for command in commands(settings, folder, sandbox="none" if code else "auto"):
             if code := run_until_we_end([str(part) for part in command], env=environment):
@@ -90,40 +87,32 @@ def quickstart(settings: Settings, folder: Path) -> int:
     return 0
 
 
-def commands(settings: Settings, folder: Path, sandbox: str) -> Iterator[list[Any]]:
+def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[list[Any]]:
     """The commands that are left to do."""
     starter, policy = folder / "starter", folder / "policy"
-    before = settings.model or starter
-    common = ["--competitions", settings.competition, "--sandbox", sandbox]
+    before = settings["model"] or starter
+    common = ["--competitions", settings["competition"], "--sandbox", sandbox]
     evaluate: list[Any] = [*OURS, "evaluate", "--output_dir", folder / "evaluation", "--holdout", 0.5, *common]
-    train: list[Any] = [*OURS, "train", "--output_dir", policy, "--seed", settings.seed, *common]
+    train: list[Any] = [*OURS, "train", "--output_dir", policy, "--seed", settings["seed"], *common]
     train += ["--model_name_or_path", before]
-    if settings.model is None:
+    if settings["model"] is None:
         train += ["--config", "quickstart", "--accelerate_config", "cpu"]
         evaluate += ["--num_samples", 128, "--program_timeout_s", 5]
     else:
         train += ["--config", "quickstart-pretrained", *device_options()]
-        evaluate += [
-            "--num_samples",
-            32,
-            "--batch_size",
-            16,
-            "--max_completion_length",
-            256,
-            "--program_timeout_s",
-            30,
-        ]
+        evaluate += ["--num_samples", 32, "--batch_size", 16, "--max_completion_length", 256]
+        evaluate += ["--program_timeout_s", 30]
     is_trained = any((policy / file).is_file() for file in ("model.safetensors", "adapter_model.safetensors"))
     can_resume = any(policy.glob("checkpoint-*/trainer_state.json"))  # which is written last
     if can_resume:
         train += ["--resume_from_checkpoint", "true"]
     elif not is_trained:  # interrupted before there was anything to resume from
         shutil.rmtree(policy, ignore_errors=True)
-        if settings.model is not None:
+        if settings["model"] is not None:
             yield [*evaluate, "--policies", before, "--names", "before RL"]
         elif not (starter / "README.md").is_file():  # written last
             build = [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter]
-            yield [*build, "--competitions", settings.competition, "--seed", settings.seed]
+            yield [*build, "--competitions", settings["competition"], "--seed", settings["seed"]]
     if can_resume or not is_trained:  # or its checkpoints were deleted
         yield train
     yield [*evaluate, "--policies", before, policy, "--names", "before RL", "after RL"]
@@ -141,6 +130,6 @@ def device_options() -> list[Any]:
 
 
 def idle_cores() -> int:
-    """Cores of those that this process may use, less those that are busy at the moment: at least one."""
+    """Cores that this process may use, less those that are busy at the moment: at least one."""
     busy = psutil.cpu_percent(interval=0.5) / 100 * (psutil.cpu_count() or 1)
     return max(1, round(len(psutil.Process().cpu_affinity()) - busy))

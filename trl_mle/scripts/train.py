@@ -9,18 +9,20 @@ from typing import Any
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl, TrainerState
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from trl_mle import launching
 from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.execution import Executor, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
-from trl_mle.launching import MLEScriptArguments
+from trl_mle.launching import MLEScriptArguments, checks, hub, training_cores, waiting
+from trl_mle.launching.building import make_instrumenter
+from trl_mle.launching.checks import one_line_errors
 from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
 from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
 from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
+from trl_mle.user_code import import_named
 
 
 STOPPED = "training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any"
@@ -41,18 +43,18 @@ def main(script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_ar
     """Trains a policy."""
     output_dir = Path(training_args.output_dir or "trainer_output")
     with ExitStack() as stack:
-        with launching.one_line_errors(gather=True):  # before a model is loaded or anything is written
+        with one_line_errors(gather=True):  # before a model is loaded or anything is written
             tasks = TaskSet(script_args.competitions, script_args.data_dir, script_args.holdout)
             checkpoint = check_arguments(output_dir, tasks, script_args, training_args, model_args)
             executor = stack.enter_context(make_executor(script_args, script_args.training_cores))
-            launching.keep_to_training_cores(script_args.training_cores)
+            training_cores.keep_to_training_cores(script_args.training_cores)
             check_programs(tasks, executor, training_args, model_args)
-        with launching.one_line_errors():
+        with one_line_errors():
             trainer = make_trainer(tasks, executor, script_args, training_args, model_args)
-        with launching.one_line_errors(gather=True):
+        with one_line_errors(gather=True):
             if trainer.is_world_process_zero():
                 stack.enter_context(alone_in(output_dir))
-                launching.check_no_other_run(output_dir, checkpoint)  # again: another may have ended meanwhile
+                checks.check_no_other_run(output_dir, checkpoint)  # again: another may have ended meanwhile
         trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
         trainer.add_callback(MLEProgressCallback())
         arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
@@ -61,23 +63,21 @@ def main(script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_ar
         if checkpoint is not None:
             trainer.accelerator.print(f"Resuming from {checkpoint}.")
         with (
-            launching.full_disk_in_one_line(output_dir),
             # Each process that has such a problem says so: one loads a competition, for example
-            launching.one_line_errors(STOPPED, (CompetitionError, SandboxError, LanguageModelError), once=False),
-            launching.one_line_errors(STOPPED, (VLLMServerError,)),  # all processes know of it
-            launching.one_line_errors(errors=(CannotResume,)),
+            one_line_errors(STOPPED, (CompetitionError, SandboxError, LanguageModelError), once=False),
+            one_line_errors(STOPPED, (VLLMServerError,)),  # all processes know of it
+            one_line_errors(errors=(CannotResume,)),
         ):
             trainer.train(resume_from_checkpoint=checkpoint)
-    with launching.full_disk_in_one_line(output_dir):
-        trainer.save_state()  # the log of all metrics, in trainer_state.json
-        trainer.save_model(training_args.output_dir, _internal_call=True)  # with its tokenizer; pushed below
-        trainer.create_model_card(output_dir.resolve().name)
+    trainer.save_state()  # the log of all metrics, in trainer_state.json
+    trainer.save_model(training_args.output_dir, _internal_call=True)  # with its tokenizer; pushed below
+    trainer.create_model_card(output_dir.resolve().name)
     trainer.accelerator.print(f"💾 Model saved to {training_args.output_dir}.")
-    with launching.one_line_errors(f"the push to the Hub failed; everything is still in {output_dir}"):
+    with one_line_errors(f"the push to the Hub failed; everything is still in {output_dir}"):
         if training_args.push_to_hub:
             trainer.push_to_hub()
         if script_args.push_rollouts_to_hub and trainer.is_world_process_zero():
-            launching.push_rollouts(output_dir, trainer.hub_model_id, training_args.hub_private_repo)
+            hub.push_rollouts(output_dir, trainer.hub_model_id, training_args.hub_private_repo)
     trainer.end_training()
 
 
@@ -85,13 +85,13 @@ def check_arguments(
     output_dir: Path, tasks: TaskSet, script_args: Any, training_args: MLEGRPOConfig, model_args: ModelConfig
 ) -> str | None:
     """Checks what needs neither programs nor a model; returns the checkpoint to resume from, if any."""
-    checkpoint = launching.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
-    launching.check_no_other_run(output_dir, checkpoint)
-    launching.check_same_run(checkpoint, script_args, training_args, tasks)
-    launching.check_trackers(training_args)
-    launching.check_engine(training_args, script_args.gpu_slots, model_args.use_peft)
+    checkpoint = checks.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
+    checks.check_no_other_run(output_dir, checkpoint)
+    checks.check_same_run(checkpoint, script_args, training_args, tasks)
+    checks.check_trackers(training_args)
+    checks.check_engine(training_args, script_args.gpu_slots, model_args.use_peft)
     if training_args.push_to_hub:
-        launching.check_hub(training_args)
+        hub.check_hub(training_args)
     elif script_args.push_rollouts_to_hub:
         raise ValueError("push_rollouts_to_hub needs push_to_hub")
     return checkpoint
@@ -100,14 +100,14 @@ def check_arguments(
 def check_programs(tasks: TaskSet, executor: Executor, args: MLEGRPOConfig, model_args: ModelConfig) -> None:
     """Loads the first competitions, runs a program on each, and measures their prompts."""
     competitions = [tasks[name] for name in tasks.few()]
-    tokenizer = launching.load_tokenizer(
+    tokenizer = checks.load_tokenizer(
         model_args.model_name_or_path,
         revision=model_args.model_revision,
         trust_remote_code=args.trust_remote_code,
     )
     for competition in competitions:
         executor.check(competition)
-    launching.check_prompts(tokenizer, competitions, executor.limits, args)
+    checks.check_prompts(tokenizer, competitions, executor.limits, args)
 
 
 def make_trainer(
@@ -121,12 +121,11 @@ def make_trainer(
         "attn_implementation": model_args.attn_implementation,
         "dtype": model_args.dtype or "float32",  # under DDP, the files' 16 bits would lose small updates
     } | dict(training_args.model_init_kwargs or {})  # type: ignore[arg-type]  # parsed by now
-    further_rewards = launching.find_reward_funcs(script_args.reward_funcs)
-    instrumenter = launching.make_instrumenter(script_args, training_args)
+    further_rewards = [import_named("reward_funcs", name) for name in script_args.reward_funcs]
     reward = MLEReward(
         competitions=tasks,
         executor=executor,
-        instrumenter=instrumenter,
+        instrumenter=make_instrumenter(script_args, training_args),
         fail_reward=script_args.fail_reward,
         milestone_reward=script_args.milestone_reward,
         log_dir=output_dir / "executions",
@@ -136,7 +135,7 @@ def make_trainer(
     most = training_args.completions_per_process
     if training_args.async_rollouts:  # new programs queue behind the rollouts in flight
         most += training_args.max_in_flight  # type: ignore[operator]  # set by now
-    launching.extend_ddp_timeout(training_args, reward.longest_s(most))
+    waiting.extend_ddp_timeout(training_args, reward.longest_s(most))
     trainer_class = AsyncMLEGRPOTrainer if training_args.async_rollouts else MLEGRPOTrainer
     return trainer_class(
         model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked before

@@ -11,7 +11,7 @@ from support import pool_runs, toy_trainer
 from trl import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
-from trl_mle.launching import checkpoint_to_resume
+from trl_mle.launching.checks import checkpoint_to_resume
 from trl_mle.trainer.engine.checkpoint import CannotResume, EpochSampler, damage
 
 

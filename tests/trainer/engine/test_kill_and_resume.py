@@ -12,7 +12,7 @@ from packaging.version import Version
 from support import pool_runs
 from support.pool_runs import ZERO_2
 
-from trl_mle.launching import checkpoint_to_resume
+from trl_mle.launching.checks import checkpoint_to_resume
 
 
 STEPS = 6
