@@ -17,8 +17,7 @@ from trl_mle.competitions.mirrors.mirror import (
     cut,
     draw_yes_or_no,
     generator,
-    hex_ids,
-    integer_ids,
+    random_ids,
 )
 
 
@@ -136,8 +135,8 @@ def _request(grammar: Grammar, random: Random, parts: list[str]) -> str:
     return " ".join(grammar.sentence(part) + "." for part in parts).replace(". I ", ".\n\nI ", 1)
 
 
-def _pizza_ids(train: int, test: int, random: RandomState) -> list[str]:
-    return [f"t3_{np.base_repr(number, 36).lower()}" for number in integer_ids(36**4, 36**5)(train, test, random)]
+def _pizza_id(number: int) -> str:
+    return f"t3_{np.base_repr(number, 36).lower()}"
 
 
 def _adapt_pizza(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame | bytes]:
@@ -197,7 +196,7 @@ def _answer(grammar: Grammar, random: Random, topic: str) -> tuple[str, float]:
 
 
 LONG_TEXT_MIRRORS = {
-    "learning-agency-lab-automated-essay-scoring-2": Mirror(_draw_essays, hex_ids(7)),
-    "random-acts-of-pizza": Mirror(_draw_pizza, _pizza_ids, _adapt_pizza),
-    "lmsys-chatbot-arena": Mirror(_draw_chats, integer_ids(30_000, 2**32)),
+    "learning-agency-lab-automated-essay-scoring-2": Mirror(_draw_essays, random_ids(0, 16**7, "{:07x}".format)),
+    "random-acts-of-pizza": Mirror(_draw_pizza, random_ids(36**4, 36**5, _pizza_id), _adapt_pizza),
+    "lmsys-chatbot-arena": Mirror(_draw_chats, random_ids(30_000, 2**32)),
 }
