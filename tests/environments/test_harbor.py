@@ -287,18 +287,16 @@ def files(folder):
 
 def test_answers_lie_in_tests_alone(exported):
     for name, task in exported[0].items():
-        competition = load_competition(name) if name != "houses" else None
         answers = (task / "tests/answers.csv").read_bytes()
         elsewhere = {path: content for path, content in files(task).items() if not path.startswith("tests/")}
         assert not [path for path, content in elsewhere.items() if answers in content]
-        if competition is None:
-            continue
-        assert answers == competition.answers.read_bytes()
-        assert files(task / "environment/input") == files(competition.public_dir)
-        assert set(elsewhere) - {f"environment/input/{path}" for path in files(competition.public_dir)} == {
-            "task.toml", "instruction.md", "environment/Dockerfile",
-            *(["solution/solve.sh", "solution/solution.py"] if name.startswith("task:") else []),
-        }  # fmt: skip
+        if name != "houses":
+            competition = load_competition(name)
+            assert answers == competition.answers.read_bytes()
+            assert files(task / "environment/input") == files(competition.public_dir)
+        others = {path for path in elsewhere if not path.startswith("environment/input/")}
+        solution = {"solution/solve.sh", "solution/solution.py"} if name.startswith("task:") else set()
+        assert others == {"task.toml", "instruction.md", "environment/Dockerfile"} | solution
 
 
 def test_the_configuration_and_the_instruction(exported):
@@ -330,31 +328,25 @@ def test_the_configuration_and_the_instruction(exported):
         assert part in text
 
 
-class Sandbox:
-    """What TRL's environment asks of a sandbox whose image lacks the copied files."""
-
-    def __init__(self):
-        self.staged, self.files = {}, {}
-
-    async def upload_file(self, source, target):
-        self.staged[target] = source.read_bytes()
-
-    async def exec(self, command, user=None):
-        staged, target = command.split()[-2:]
-        self.files[target] = self.staged[staged]
-
-
 def test_trl_uploads_every_table_of_the_image(exported):
+    """To a sandbox whose image lacks the copied files."""
     task = exported[0]["mirror:plant-pathology-2020-fgvc7?rows=60"]
-    environment, sandbox = HarborBashEnv(), Sandbox()
+    staged, uploaded = {}, {}
+
+    async def upload_file(source, target):
+        staged[target] = source.read_bytes()
+
+    async def execute(command, user=None):
+        source, target = command.split()[-2:]
+        uploaded[target] = staged[source]
+
+    environment = HarborBashEnv()
     environment._task = SimpleNamespace(paths=SimpleNamespace(environment_dir=task / "environment"))
-    environment._env = sandbox
+    environment._env = SimpleNamespace(upload_file=upload_file, exec=execute)
     asyncio.run(environment._upload_build_files())
     environment._env = None
-    inside = task / "environment/input"
-    assert sandbox.files == {
-        f"/home/user/input/{path.name}": path.read_bytes() for path in inside.iterdir() if path.is_file()
-    }
+    tables = [path for path in (task / "environment/input").iterdir() if path.is_file()]
+    assert uploaded == {f"/home/user/input/{path.name}": path.read_bytes() for path in tables}
     assert "COPY input/images/ /home/user/input/images/\n" in (task / "environment/Dockerfile").read_text()
 
 
