@@ -150,16 +150,16 @@ def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
 
 
 def test_the_grader_needs_only_what_the_image_has():
-    package, found = Path(trl_mle.__file__).parent, set()
+    package, imported = Path(trl_mle.__file__).parent, set()
     for name in GRADER:
         for node in ast.walk(ast.parse((package / name).read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
-                found.add(node.module)
+                imported.add(node.module)
             elif isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-    ours = {name for name in found if name.split(".")[0] == "trl_mle"}
+                imported |= {alias.name for alias in node.names}
+    ours = {name for name in imported if name.split(".")[0] == "trl_mle"}
     assert {f"{name.removeprefix('trl_mle.').replace('.', '/')}.py" for name in ours} <= set(GRADER)
-    others = {name.split(".")[0] for name in found - ours} - sys.stdlib_module_names
+    others = {name.split(".")[0] for name in imported - ours} - sys.stdlib_module_names
     assert others == {"numpy", "pandas", "sklearn"}
 
 
@@ -270,11 +270,11 @@ def test_whatever_an_agent_leaves_is_its_own_failure(exported, tmp_path, leave):
 
 
 def test_rewards_are_bounded_below():
-    smaller, known = Reward(0.0, -1.0, lowest=-9.0, invalid=-10.0), Reward(0.6, 0.8, lowest=0.0, invalid=-1.0)
+    smaller, bounded = Reward(0.0, -1.0, lowest=-9.0, invalid=-10.0), Reward(0.6, 0.8, lowest=0.0, invalid=-1.0)
     values = (2.5, 40_000.0, None, 0.0)
     rewards = [smaller.of(Score(value, valid=value is not None)) for value in values]
     assert list(map(str, rewards)) == ["-2.5", "-9.0", "-10.0", "0.0"]
-    rewards = [known.of(Score(value, valid=True)) for value in (0.5, 0.6, 0.7, 0.8, 0.82)]
+    rewards = [bounded.of(Score(value, valid=True)) for value in (0.5, 0.6, 0.7, 0.8, 0.82)]
     assert rewards == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.1])
 
 

@@ -72,8 +72,8 @@ _SUBREDDITS, _REASONS = VOCABULARY["subreddits"].split(), VOCABULARY["reasons"]
 def _draw_pizza(rows: int, random: RandomState) -> Drawn:
     single = generator(random)
     grammar = Grammar("requests", single)
-    said = [[part for part, (share, _) in _REASONS.items() if single.random() < share] for _ in range(rows)]
-    texts = [_request(grammar, single, parts) for parts in said]
+    reasons = [[part for part, (share, _) in _REASONS.items() if single.random() < share] for _ in range(rows)]
+    texts = [_request(grammar, single, parts) for parts in reasons]
     titles = [grammar.write("title") for _ in range(rows)]
 
     age = random.exponential(250, rows)
@@ -87,7 +87,7 @@ def _draw_pizza(rows: int, random: RandomState) -> Drawn:
     first_seen = np.where(in_forum > 0, random.uniform(0, 1, rows) * age, 0)
 
     words = np.array([len(text.split()) for text in texts])
-    logits = np.array([sum(_REASONS[part][1] for part in parts) for parts in said])
+    logits = np.array([sum(_REASONS[part][1] for part in parts) for parts in reasons])
     logits = (
         logits + 0.6 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2 + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
     )
