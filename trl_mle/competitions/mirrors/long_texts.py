@@ -88,9 +88,8 @@ def _draw_pizza(rows: int, random: RandomState) -> Drawn:
 
     words = np.array([len(text.split()) for text in texts])
     logits = np.array([sum(_REASONS[part][1] for part in parts) for parts in reasons])
-    logits = (
-        logits + 0.6 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2 + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
-    )
+    logits = logits + 0.6 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2
+    logits = logits + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
     labels, chances = draw_yes_or_no(logits, 0.754, 0.8, random)
     received = labels.astype(bool)
 
