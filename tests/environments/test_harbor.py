@@ -150,16 +150,16 @@ def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
 
 
 def test_the_grader_needs_only_what_the_image_has():
-    package, found = Path(trl_mle.__file__).parent, set()
+    package, imported = Path(trl_mle.__file__).parent, set()
     for name in GRADER:
         for node in ast.walk(ast.parse((package / name).read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom):
-                found.add(node.module)
+                imported.add(node.module)
             elif isinstance(node, ast.Import):
-                found |= {alias.name for alias in node.names}
-    ours = {name for name in found if name.split(".")[0] == "trl_mle"}
+                imported |= {alias.name for alias in node.names}
+    ours = {name for name in imported if name.split(".")[0] == "trl_mle"}
     assert {f"{name.removeprefix('trl_mle.').replace('.', '/')}.py" for name in ours} <= set(GRADER)
-    others = {name.split(".")[0] for name in found - ours} - sys.stdlib_module_names
+    others = {name.split(".")[0] for name in imported - ours} - sys.stdlib_module_names
     assert others == {"numpy", "pandas", "sklearn"}
 
 
@@ -270,11 +270,11 @@ def test_whatever_an_agent_leaves_is_its_own_failure(exported, tmp_path, leave):
 
 
 def test_rewards_are_bounded_below():
-    smaller, known = Reward(0.0, -1.0, lowest=-9.0, invalid=-10.0), Reward(0.6, 0.8, lowest=0.0, invalid=-1.0)
+    smaller, bounded = Reward(0.0, -1.0, lowest=-9.0, invalid=-10.0), Reward(0.6, 0.8, lowest=0.0, invalid=-1.0)
     values = (2.5, 40_000.0, None, 0.0)
     rewards = [smaller.of(Score(value, valid=value is not None)) for value in values]
     assert list(map(str, rewards)) == ["-2.5", "-9.0", "-10.0", "0.0"]
-    rewards = [known.of(Score(value, valid=True)) for value in (0.5, 0.6, 0.7, 0.8, 0.82)]
+    rewards = [bounded.of(Score(value, valid=True)) for value in (0.5, 0.6, 0.7, 0.8, 0.82)]
     assert rewards == pytest.approx([0.0, 0.0, 0.5, 1.0, 1.1])
 
 
@@ -287,18 +287,16 @@ def files(folder):
 
 def test_answers_lie_in_tests_alone(exported):
     for name, task in exported[0].items():
-        competition = load_competition(name) if name != "houses" else None
         answers = (task / "tests/answers.csv").read_bytes()
         elsewhere = {path: content for path, content in files(task).items() if not path.startswith("tests/")}
         assert not [path for path, content in elsewhere.items() if answers in content]
-        if competition is None:
-            continue
-        assert answers == competition.answers.read_bytes()
-        assert files(task / "environment/input") == files(competition.public_dir)
-        assert set(elsewhere) - {f"environment/input/{path}" for path in files(competition.public_dir)} == {
-            "task.toml", "instruction.md", "environment/Dockerfile",
-            *(["solution/solve.sh", "solution/solution.py"] if name.startswith("task:") else []),
-        }  # fmt: skip
+        if name != "houses":
+            competition = load_competition(name)
+            assert answers == competition.answers.read_bytes()
+            assert files(task / "environment/input") == files(competition.public_dir)
+        others = {path for path in elsewhere if not path.startswith("environment/input/")}
+        solution = {"solution/solve.sh", "solution/solution.py"} if name.startswith("task:") else set()
+        assert others == {"task.toml", "instruction.md", "environment/Dockerfile"} | solution
 
 
 def test_the_configuration_and_the_instruction(exported):
@@ -330,31 +328,25 @@ def test_the_configuration_and_the_instruction(exported):
         assert part in text
 
 
-class Sandbox:
-    """What TRL's environment asks of a sandbox whose image lacks the copied files."""
-
-    def __init__(self):
-        self.staged, self.files = {}, {}
-
-    async def upload_file(self, source, target):
-        self.staged[target] = source.read_bytes()
-
-    async def exec(self, command, user=None):
-        staged, target = command.split()[-2:]
-        self.files[target] = self.staged[staged]
-
-
 def test_trl_uploads_every_table_of_the_image(exported):
+    """To a sandbox whose image lacks the copied files."""
     task = exported[0]["mirror:plant-pathology-2020-fgvc7?rows=60"]
-    environment, sandbox = HarborBashEnv(), Sandbox()
+    staged, uploaded = {}, {}
+
+    async def upload_file(source, target):
+        staged[target] = source.read_bytes()
+
+    async def execute(command, user=None):
+        source, target = command.split()[-2:]
+        uploaded[target] = staged[source]
+
+    environment = HarborBashEnv()
     environment._task = SimpleNamespace(paths=SimpleNamespace(environment_dir=task / "environment"))
-    environment._env = sandbox
+    environment._env = SimpleNamespace(upload_file=upload_file, exec=execute)
     asyncio.run(environment._upload_build_files())
     environment._env = None
-    inside = task / "environment/input"
-    assert sandbox.files == {
-        f"/home/user/input/{path.name}": path.read_bytes() for path in inside.iterdir() if path.is_file()
-    }
+    tables = [path for path in (task / "environment/input").iterdir() if path.is_file()]
+    assert uploaded == {f"/home/user/input/{path.name}": path.read_bytes() for path in tables}
     assert "COPY input/images/ /home/user/input/images/\n" in (task / "environment/Dockerfile").read_text()
 
 

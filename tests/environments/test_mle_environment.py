@@ -91,13 +91,13 @@ def test_our_failure_is_not_the_agents(environment, monkeypatch):
 
 def test_the_last_program_counts_and_all_their_seconds_do(environment):
     assert environment.start_program("import time; time.sleep(0.3); 1 / 0") == "program 1 of 2 runs"
-    said = environment.wait_for_program()
-    assert re.match(r"no valid submission after [\d.]+ s: (.|\n)*ZeroDivisionError", said)
+    answer = environment.wait_for_program()
+    assert re.match(r"no valid submission after [\d.]+ s: (.|\n)*ZeroDivisionError", answer)
     assert environment.start_program(f"Here:\n```python\n{SUBMIT}```") == "program 2 of 2 runs"
-    said = environment.wait_for_program()
-    assert re.match(r"valid submission after [\d.]+ s", said)
+    answer = environment.wait_for_program()
+    assert re.match(r"valid submission after [\d.]+ s", answer)
     score = load_competition("wine").grade(load_competition("wine").sample_submission).value
-    assert str(score) not in said  # nothing about the hidden labels is shown
+    assert str(score) not in answer  # nothing about the hidden labels is shown
     with pytest.raises(ValueError, match=r"^all 2 programs of this task have been started$"):
         environment.start_program(SUBMIT)
     episode = environment._episode()

@@ -34,8 +34,8 @@ def agent(tmp_path_factory):
     tokenizer = AutoTokenizer.from_pretrained(path)
     tokenizer.chat_template = qwen3_chat_template
     tokenizer.save_pretrained(path)
-    known = {tokenizer.convert_tokens_to_ids(text) for text in CALLS} | {tokenizer.eos_token_id}
-    return path, {"suppress_tokens": [i for i in range(len(tokenizer)) if i not in known]}
+    allowed = {tokenizer.convert_tokens_to_ids(text) for text in CALLS} | {tokenizer.eos_token_id}
+    return path, {"suppress_tokens": [i for i in range(len(tokenizer)) if i not in allowed]}
 
 
 @pytest.mark.slow
@@ -75,9 +75,9 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
     import pandas as pd
 
     table = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "completions").glob("*.parquet"))])
-    said = [message for messages in table["completion"] for message in messages if message["role"] == "tool"]
-    assert {"read_file", "start_program", "wait_for_program"} <= {message["name"] for message in said}
-    assert any("input/ holds no '../private/test.csv'" in message["content"] for message in said)
+    messages = [message for turns in table["completion"] for message in turns if message["role"] == "tool"]
+    assert {"read_file", "start_program", "wait_for_program"} <= {message["name"] for message in messages}
+    assert any("input/ holds no '../private/test.csv'" in message["content"] for message in messages)
     outcomes = Counter(table["outcome"])
     assert set(outcomes) <= {"ok", "error", "no_code"}
     assert outcomes["ok"] >= 2

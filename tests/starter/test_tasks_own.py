@@ -78,9 +78,9 @@ def test_a_metric_is_one_entry(tmp_path, name):
     competition = new_competition(tmp_path / "table.csv", ["target"], name, tmp_path / "own")
     guess = competition.grade(competition.sample_submission).value
     program = next(cheap_programs(tmp_path / "own", 1))
-    found = score(program, competition, tmp_path / "run")
-    assert found is not None, program
-    assert metric.gain(metric.best) >= metric.gain(found) > metric.gain(guess)
+    value = score(program, competition, tmp_path / "run")
+    assert value is not None, program
+    assert metric.gain(metric.best) >= metric.gain(value) > metric.gain(guess)
 
 
 ODD = {

@@ -16,6 +16,7 @@ from datasets import Dataset
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 
+from support.on_cpu import ON_CPU
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
@@ -95,19 +96,11 @@ def trainer_gradients(model: str, output_dir: str, batch: Batch, per_device_batc
     dataset = Dataset.from_dict({"prompt": prompts, "competition": batch.competition[:: batch.num_generations]})
     args = MLEGRPOConfig(
         output_dir,
-        use_cpu=True,
-        bf16=False,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-        gradient_checkpointing=False,
-        shuffle_dataset=False,
-        max_grad_norm=0.0,
-        max_steps=1,
         per_device_train_batch_size=per_device_batch,
         num_generations=batch.num_generations,
-        max_completion_length=8,
+        **ON_CPU,
         **config,
+        **{"shuffle_dataset": False, "max_grad_norm": 0.0, "max_steps": 1, "max_completion_length": 8},
     )
     recorder = GradientRecorder()
     trainer = ReplayTrainer(model, reward, args, dataset, callbacks=[recorder])

@@ -134,7 +134,7 @@ def _own_metric(competition: Competition, tests: Path) -> dict[str, Any]:
     """Copies the module of a user's own metric; returns the arguments with which the grader finds the metric."""
     scoring = competition.scoring
     if competition.grader:
-        raise CompetitionError(f"{competition.id!r}, graded by {competition.grader}, is not exported: leave it out")
+        raise CompetitionError(f"{competition.id!r} is graded by {competition.grader}, which is not exported")
     name, _, attribute = competition.metric.rpartition(".")
     module = importlib.import_module(name)
     if name.partition(".")[0] not in MODULES:

@@ -31,24 +31,14 @@ class StarterConfig:
     output_dir: str = field(default="outputs/starter", metadata={"help": "Where to save the checkpoint."})
     competitions: list[str] = field(
         default_factory=lambda: ["digits"],
-        metadata={
-            "help": f"Competitions to write programs for: {', '.join(TASKS)}, or folders that `trl-mle new` made."
-        },
+        metadata={"help": f"Competitions that it learns: {', '.join(TASKS)}, or folders that `trl-mle new` made."},
     )
     num_programs: int = field(default=5760, metadata={"help": "Programs to sketch for each competition."})
-    slip_rate: float = field(
-        default=0.06,
-        metadata={
-            "help": "Probability of a mistake at each place where one can happen: more make fewer programs valid."
-        },
-    )
     seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
 
     def __post_init__(self) -> None:
         for competition in self.competitions:
             find_tasks(competition)  # raises a ValueError that says what is covered
-        if not 0 <= self.slip_rate < 1:
-            raise ValueError(f"slip_rate must be at least 0 and less than 1, got {self.slip_rate}")
 
 
 def sketch_corpus(config: StarterConfig) -> Dataset:
@@ -59,7 +49,7 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
         is_own = competition.partition("?")[0] not in TASKS  # prompts name it by its id, not by its folder
         name = load_competition(competition).id if is_own else competition
         prompt = [{"role": "user", "content": f"Kaggle competition: {name}"}]
-        sketcher = Sketcher(competition, rng, config.slip_rate)
+        sketcher = Sketcher(competition, rng)
         for _ in range(config.num_programs):
             rows.append({"prompt": prompt, "completion": [{"role": "assistant", "content": sketcher.sketch()}]})
     return Dataset.from_list(rows)

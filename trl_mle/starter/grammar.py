@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.data_files import read_data
-from trl_mle.starter.tasks import CLASSIFIERS, REGRESSORS, TASKS, TRANSFORMS, Estimator, Part, Task, Transform
+from trl_mle.starter.tasks import CLASSIFIERS, REGRESSORS, TASKS, TRANSFORMS, Estimator, Part, Task
 from trl_mle.starter.tasks_own import own_tasks
 
 
@@ -49,7 +49,7 @@ def find_tasks(competition: str) -> tuple[Task, ...]:
         ) from error
 
 
-Drawn = TypeVar("Drawn", Part, Estimator, Transform)
+Drawn = TypeVar("Drawn", Part, Estimator)
 
 
 class Sketcher:
@@ -174,11 +174,10 @@ class Sketcher:
         labels = f"np.log1p({task.labels})" if self._logarithm(task) else task.labels
         return [*lines, self._line("split"), self._line("labels", labels=labels, target=task.target)]
 
-    def _transform(self, transform: Transform, imports: list[str]) -> list[str]:
+    def _transform(self, transform: Part, imports: list[str]) -> list[str]:
         if not transform.words:
             return []
-        name = transform.code.partition("(")[0]
-        imports.append(f"from sklearn.{transform.module} import {name}")
+        imports += transform.imports
         return [self._line("scaler", code=transform.code), self._line("scale_train"), self._line("scale_test")]
 
     def _logarithm(self, task: Task) -> bool:

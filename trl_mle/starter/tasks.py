@@ -33,16 +33,6 @@ class Estimator:
 
 
 @dataclass(frozen=True)
-class Transform:
-    """A transform of the features before the model."""
-
-    words: str  # its name in the plan; empty for no transform
-    code: str  # creates it
-    module: str  # of scikit-learn
-    weight: float  # relative frequency of choosing it
-
-
-@dataclass(frozen=True)
 class Task:
     """Facts that a program needs about a competition, or about one way to solve it."""
 
@@ -88,4 +78,5 @@ CLASSIFIERS, REGRESSORS = (
     tuple(Estimator(**entry) for entry in (*_MODELS["common"], *_MODELS[kind]))
     for kind in ("classifiers", "regressors")
 )
-TRANSFORMS = tuple(Transform(**entry) for entry in _MODELS["transforms"])
+# Whose code makes a transform of the features before the model; without words, there is none
+TRANSFORMS = tuple(Part(**entry) for entry in _MODELS["transforms"])

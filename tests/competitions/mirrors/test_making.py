@@ -249,7 +249,7 @@ def test_values(name, column):
     form, count = FORMS[name, column]
     values = _read(load_competition(f"mirror:{name}"), "train")[column].dropna().astype(str)
     assert values.str.fullmatch(form).all()
-    assert count is None or values.nunique() == count
+    assert values.nunique() == count or count is None
 
 
 def test_a_competition_of_the_catalogue_needs_no_mirror(monkeypatch):

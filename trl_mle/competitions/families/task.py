@@ -15,7 +15,7 @@ from trl_mle.competitions.families.target import draw_target, guesses, split
 from trl_mle.competitions.families.traps import as_numbers, mistaken, set_traps
 from trl_mle.competitions.families.words import DOMAINS, OTHER_UNITS
 from trl_mle.competitions.metrics import METRICS
-from trl_mle.competitions.mirrors.mirror import integer_ids
+from trl_mle.competitions.mirrors.mirror import random_ids
 from trl_mle.competitions.prepared import cached_folder, csv_text, description, write_file
 
 
@@ -92,7 +92,7 @@ def task_contents(task_id: str) -> Contents:
     if "duplicates" in traps:
         again = train_rows[: len(train_rows) // 16]
         train_rows = random.permutation(np.concatenate([train_rows, random.choice(again, 10 * len(again))]))
-    ids = pd.DataFrame({"id": integer_ids(10_000, 1_000_000)(len(train_rows), len(test_rows), random)})
+    ids = pd.DataFrame({"id": random_ids(10_000, 1_000_000)(len(train_rows), len(test_rows), random)})
     test_ids = ids[len(train_rows) :]
 
     facts = _facts(structure, columns) | {"noise_share": noise_share, "classes": target.classes is not None}

@@ -7,14 +7,7 @@ import pandas as pd
 from numpy.random import RandomState
 from PIL import Image, ImageDraw, ImageFilter
 
-from trl_mle.competitions.mirrors.mirror import (
-    VOCABULARY,
-    Drawn,
-    Mirror,
-    consecutive_ids,
-    draw_classes,
-    integer_ids,
-)
+from trl_mle.competitions.mirrors.mirror import VOCABULARY, Drawn, Mirror, counted_ids, draw_classes, random_ids
 
 
 _DISEASES = ["healthy", "multiple_diseases", "rust", "scab"]
@@ -105,6 +98,6 @@ def _leaf(radius: np.ndarray, angles: np.ndarray) -> Image.Image:
 
 
 IMAGE_MIRRORS = {
-    "plant-pathology-2020-fgvc7": Mirror(_draw_plants, consecutive_ids("Train_", "Test_")),
-    "leaf-classification": Mirror(_draw_leaves, integer_ids(1, 1_000_000)),
+    "plant-pathology-2020-fgvc7": Mirror(_draw_plants, counted_ids("Train_", "Test_")),
+    "leaf-classification": Mirror(_draw_leaves, random_ids(1, 1_000_000)),
 }

@@ -17,8 +17,7 @@ from trl_mle.competitions.mirrors.mirror import (
     cut,
     draw_yes_or_no,
     generator,
-    hex_ids,
-    integer_ids,
+    random_ids,
 )
 
 
@@ -73,8 +72,8 @@ _SUBREDDITS, _REASONS = VOCABULARY["subreddits"].split(), VOCABULARY["reasons"]
 def _draw_pizza(rows: int, random: RandomState) -> Drawn:
     single = generator(random)
     grammar = Grammar("requests", single)
-    said = [[part for part, (share, _) in _REASONS.items() if single.random() < share] for _ in range(rows)]
-    texts = [_request(grammar, single, parts) for parts in said]
+    reasons = [[part for part, (share, _) in _REASONS.items() if single.random() < share] for _ in range(rows)]
+    texts = [_request(grammar, single, parts) for parts in reasons]
     titles = [grammar.write("title") for _ in range(rows)]
 
     age = random.exponential(250, rows)
@@ -88,10 +87,9 @@ def _draw_pizza(rows: int, random: RandomState) -> Drawn:
     first_seen = np.where(in_forum > 0, random.uniform(0, 1, rows) * age, 0)
 
     words = np.array([len(text.split()) for text in texts])
-    logits = np.array([sum(_REASONS[part][1] for part in parts) for parts in said])
-    logits = (
-        logits + 0.6 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2 + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
-    )
+    logits = np.array([sum(_REASONS[part][1] for part in parts) for parts in reasons])
+    logits = logits + 0.6 * np.log(words / 40) + 0.35 * np.log1p(karma) / 2
+    logits = logits + 0.8 * (in_forum > 0) + 0.3 * np.log1p(age) / 2
     labels, chances = draw_yes_or_no(logits, 0.754, 0.8, random)
     received = labels.astype(bool)
 
@@ -136,8 +134,8 @@ def _request(grammar: Grammar, random: Random, parts: list[str]) -> str:
     return " ".join(grammar.sentence(part) + "." for part in parts).replace(". I ", ".\n\nI ", 1)
 
 
-def _pizza_ids(train: int, test: int, random: RandomState) -> list[str]:
-    return [f"t3_{np.base_repr(number, 36).lower()}" for number in integer_ids(36**4, 36**5)(train, test, random)]
+def _pizza_id(number: int) -> str:
+    return f"t3_{np.base_repr(number, 36).lower()}"
 
 
 def _adapt_pizza(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame | bytes]:
@@ -197,7 +195,7 @@ def _answer(grammar: Grammar, random: Random, topic: str) -> tuple[str, float]:
 
 
 LONG_TEXT_MIRRORS = {
-    "learning-agency-lab-automated-essay-scoring-2": Mirror(_draw_essays, hex_ids(7)),
-    "random-acts-of-pizza": Mirror(_draw_pizza, _pizza_ids, _adapt_pizza),
-    "lmsys-chatbot-arena": Mirror(_draw_chats, integer_ids(30_000, 2**32)),
+    "learning-agency-lab-automated-essay-scoring-2": Mirror(_draw_essays, random_ids(0, 16**7, "{:07x}".format)),
+    "random-acts-of-pizza": Mirror(_draw_pizza, random_ids(36**4, 36**5, _pizza_id), _adapt_pizza),
+    "lmsys-chatbot-arena": Mirror(_draw_chats, random_ids(30_000, 2**32)),
 }

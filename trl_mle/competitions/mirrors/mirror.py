@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -79,29 +79,19 @@ def _in_order(shares: list[float], rows: int) -> np.ndarray:
     return np.repeat(np.arange(len(shares)), np.diff(ends, prepend=0))
 
 
-def integer_ids(low: int, high: int, prefix: str = "") -> Ids:
-    """Ids that are random numbers from [low, high), all different, in no order."""
+def random_ids(low: int, high: int, form: Callable[[int], Any] = int) -> Ids:
+    """Ids that are formed of random numbers from [low, high), all different, in no order."""
 
     def ids(train: int, test: int, random: RandomState) -> list:
         numbers = dict[int, None]()  # a set that keeps its order
         while len(numbers) < train + test:
             numbers.update(dict.fromkeys(random.randint(low, high, train + test, dtype=np.int64).tolist()))
-        drawn = list(numbers)[: train + test]
-        return [f"{prefix}{number}" for number in drawn] if prefix else drawn
+        return list(map(form, list(numbers)[: train + test]))
 
     return ids
 
 
-def hex_ids(digits: int) -> Ids:
-    """Ids of that many hexadecimal digits, all different."""
-
-    def ids(train: int, test: int, random: RandomState) -> list:
-        return [f"{number:0{digits}x}" for number in integer_ids(0, min(16**digits, 2**62))(train, test, random)]
-
-    return ids
-
-
-def consecutive_ids(train_prefix: str = "", test_prefix: str = "", start: int = 0) -> Ids:
+def counted_ids(train_prefix: str = "", test_prefix: str = "", start: int = 0) -> Ids:
     """Ids that count up in each part."""
 
     def ids(train: int, test: int, random: RandomState) -> list:

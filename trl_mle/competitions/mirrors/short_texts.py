@@ -14,8 +14,7 @@ from trl_mle.competitions.mirrors.mirror import (
     draw_classes,
     exact_shares,
     generator,
-    hex_ids,
-    integer_ids,
+    random_ids,
 )
 
 
@@ -167,7 +166,7 @@ def _similar(anchor: tuple[str, str, int, str], similarity: int, random: Random)
 
 SHORT_TEXT_MIRRORS = {
     "detecting-insults-in-social-commentary": Mirror(_draw_insults, adapt=_adapt_insults),
-    "tweet-sentiment-extraction": Mirror(_draw_tweets, hex_ids(10)),
-    "us-patent-phrase-to-phrase-matching": Mirror(_draw_patents, hex_ids(16)),
-    "spooky-author-identification": Mirror(_draw_spooky, integer_ids(10_000, 100_000, prefix="id")),
+    "tweet-sentiment-extraction": Mirror(_draw_tweets, random_ids(0, 16**10, "{:010x}".format)),
+    "us-patent-phrase-to-phrase-matching": Mirror(_draw_patents, random_ids(0, 2**62, "{:016x}".format)),
+    "spooky-author-identification": Mirror(_draw_spooky, random_ids(10_000, 100_000, "id{}".format)),
 }

@@ -4,15 +4,7 @@ import numpy as np
 import pandas as pd
 from numpy.random import RandomState
 
-from trl_mle.competitions.mirrors.mirror import (
-    VOCABULARY,
-    Drawn,
-    Mirror,
-    consecutive_ids,
-    cut,
-    draw_yes_or_no,
-    integer_ids,
-)
+from trl_mle.competitions.mirrors.mirror import VOCABULARY, Drawn, Mirror, counted_ids, cut, draw_yes_or_no, random_ids
 
 
 def _draw_may_2022(rows: int, random: RandomState) -> Drawn:
@@ -153,7 +145,7 @@ def _geometry(vectors: np.ndarray, angles: np.ndarray, counts: list[int], random
 
 
 TABULAR_MIRRORS = {
-    "tabular-playground-series-may-2022": Mirror(_draw_may_2022, integer_ids(0, 900_000), _adapt_may_2022),
-    "tabular-playground-series-dec-2021": Mirror(_draw_dec_2021, integer_ids(0, 4_000_000)),
-    "nomad2018-predict-transparent-conductors": Mirror(_draw_nomad, consecutive_ids(start=1)),
+    "tabular-playground-series-may-2022": Mirror(_draw_may_2022, random_ids(0, 900_000), _adapt_may_2022),
+    "tabular-playground-series-dec-2021": Mirror(_draw_dec_2021, random_ids(0, 4_000_000)),
+    "nomad2018-predict-transparent-conductors": Mirror(_draw_nomad, counted_ids(start=1)),
 }
