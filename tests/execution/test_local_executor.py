@@ -330,6 +330,34 @@ def test_killing_the_caller_ends_its_programs():
             assert other._run_dir.exists()
 
 
+STOPS = """
+import os, signal, sys, time
+from pathlib import Path
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor, slots
+slots.TMP = Path(sys.argv[1])
+executor = LocalExecutor(max_parallel=1, packages=())
+executor.submit("import time; time.sleep(3)", load_competition("wine"))
+time.sleep(1)
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+
+@pytest.mark.slow
+def test_a_caller_that_is_stopped_keeps_no_slot(tmp_path, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.slots.TMP", tmp_path)
+    caller = subprocess.Popen([sys.executable, "-c", STOPS, str(tmp_path)])
+    try:
+        os.waitid(os.P_PID, caller.pid, os.WSTOPPED | os.WNOWAIT)
+        gave_up = threading.Event()
+        threading.Timer(60, gave_up.set).start()
+        with Slots(1, 1).take(gave_up):
+            assert not gave_up.is_set()
+    finally:
+        caller.kill()
+        caller.wait()
+
+
 def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competition):
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
         future = executor.submit("import time; time.sleep(30)", competition)

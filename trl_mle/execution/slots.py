@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trl_mle.execution.cores import split_cores
@@ -29,6 +29,7 @@ class Slot:
     number: int  # unique among the slots in use on this machine
     cpus: tuple[int, ...] = ()  # that the program is pinned to, if it is pinned
     gpu: str | None = None  # that it may use, as in `CUDA_VISIBLE_DEVICES`
+    locks: tuple[int, ...] = ()  # descriptors that hold it
 
 
 class Slots:
@@ -104,7 +105,7 @@ class Slots:
             self._passed_at = time.monotonic()
         slot, held = got
         try:
-            yield slot
+            yield replace(slot, locks=tuple(held))
         finally:
             _unlock(held)
 
