@@ -33,8 +33,7 @@ class Slot:
 
 
 class Slots:
-    """
-    Hands out slots, each to one program at a time, across all processes of this user on this machine.
+    """Hands out slots, each to one program at a time, across all processes of this user on this machine.
 
     A slot is held by file locks (`flock`), one for each of its cores. So several training processes share the cores of
     a node without a server: a process with few programs leaves cores to the others, and the kernel frees the slots of
