@@ -100,8 +100,9 @@ class ProgramFuture(Future[ExecutionResult]):
 
 
 class Executor(ABC):
-    """Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what
-    else it can do, it says in its attributes.
+    """
+    Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what else
+    it can do, it says in its attributes.
 
     `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`,
     `threads_per_program` and `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or

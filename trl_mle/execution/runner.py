@@ -103,7 +103,7 @@ class Runner:
                     write_ends.callback(os.close, write_end)
                     streams[read_end] = Output(self._fixed["output_kb"] << 10, nonce)
                     to_send.append(write_end)
-                to_send += group.open(write_ends)
+                to_send += [*group.open(write_ends), *slot.locks]
                 send_job(job_socket, job, to_send)
             answer = receive(job_socket, streams, group, timeout_s + GRACE_S, stopping or threading.Event())
             was_full = not self.tier.namespaces and shutil.disk_usage(self._run_dir).free < LEAST_FREE

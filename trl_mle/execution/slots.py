@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trl_mle.execution.cores import split_cores
@@ -29,11 +29,11 @@ class Slot:
     number: int  # unique among the slots in use on this machine
     cpus: tuple[int, ...] = ()  # that the program is pinned to, if it is pinned
     gpu: str | None = None  # that it may use, as in `CUDA_VISIBLE_DEVICES`
+    locks: tuple[int, ...] = ()  # descriptors that hold it
 
 
 class Slots:
-    """
-    Hands out slots, each to one program at a time, across all processes of this user on this machine.
+    """Hands out slots, each to one program at a time, across all processes of this user on this machine.
 
     A slot is held by file locks (`flock`), one for each of its cores. So several training processes share the cores of
     a node without a server: a process with few programs leaves cores to the others, and the kernel frees the slots of
@@ -104,7 +104,7 @@ class Slots:
             self._passed_at = time.monotonic()
         slot, held = got
         try:
-            yield slot
+            yield replace(slot, locks=tuple(held))
         finally:
             _unlock(held)
 

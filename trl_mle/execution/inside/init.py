@@ -1,6 +1,7 @@
 """The init of one program: makes its namespaces' mounts, monitors, times and ends it, and reports."""
 
 import contextlib
+import fcntl
 import json
 import os
 import resource
@@ -16,6 +17,10 @@ from . import kernel
 from .run_program import become_program, own_grants
 from .submission import read_submission
 from .usage import children, too_many_tasks, too_much_held, watch
+
+
+MAX_FDS = 250  # with a job; the kernel passes 253 at most
+TAKEN_S = 10.0  # within which a caller takes a report
 
 
 def make_mounts(job: dict[str, Any]) -> None:
@@ -142,7 +147,7 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
 
 
 def receive_job(job_socket: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    header, fds, _, _ = socket.recv_fds(job_socket, 4, 16)
+    header, fds, _, _ = socket.recv_fds(job_socket, 4, MAX_FDS)
     length = struct.unpack("=I", header)[0]
     payload = job_socket.recv(length, socket.MSG_WAITALL)
     if len(payload) < length:
@@ -160,7 +165,7 @@ def send_report(job_socket: socket.socket, report: dict[str, Any], submission: b
 def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
     """Pid 1 of the program's namespaces, or a subreaper. Never returns."""
     submission: bytes | None = None
-    pid = 0
+    pid, locks = 0, []
     try:
         for number in (signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
@@ -200,9 +205,9 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):  # the program has ended
             for path, _ in own_grants(pid, job["gpus"]) if job["landlock_abi"] else ():
                 os.open(path, os.O_PATH)
-        rest = fds[2 + job["groups"] :]
-        job["memory_stat"] = rest.pop(0) if job["memory_is_bounded"] else None
-        job["weight"] = rest
+        locks = fds[2 + job["groups"] :]
+        job["memory_stat"] = locks.pop(0) if job["memory_is_bounded"] else None
+        job["weight"] = [locks.pop(0)] if job["highest_weight"] else []
         for fd in fds[: 2 + job["groups"]]:
             os.close(fd)
         report = supervise(pid, started, job, job_socket)
@@ -217,5 +222,13 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         if pid:  # earlier, this process's signals may reach everything
             kill_all(fixed)
         report = {"error": f"{type(error).__name__}: {error}"}
-    send_report(job_socket, report, submission)
+    job_socket.settimeout(TAKEN_S)
+    with contextlib.suppress(OSError):
+        send_report(job_socket, report, submission)
+        job_socket.shutdown(socket.SHUT_WR)
+    taken = select.poll()
+    taken.register(job_socket, select.POLLHUP)
+    if not taken.poll(TAKEN_S * 1000):  # the caller was stopped: others may have its slot
+        for fd in locks:
+            fcntl.flock(fd, fcntl.LOCK_UN)
     os._exit(0)
