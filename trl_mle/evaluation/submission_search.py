@@ -8,7 +8,7 @@ import pandas as pd
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError
-from trl_mle.evaluation.sampling import score_of
+from trl_mle.evaluation.results import score_of
 from trl_mle.execution import Executor, Outcome
 from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.showing import PlainConsole, terminal_line

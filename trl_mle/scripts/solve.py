@@ -10,8 +10,7 @@ from trl_mle.competitions import Competition, CompetitionError, load_competition
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness, NoAnswerError, SamplingArguments
 from trl_mle.evaluation.policies import check_policy, completion_length
-from trl_mle.evaluation.results import failures
-from trl_mle.evaluation.sampling import score_of
+from trl_mle.evaluation.results import failures, score_of
 from trl_mle.evaluation.submission_search import clock, like_sample, ranked, run_again, search
 from trl_mle.execution import Executor
 from trl_mle.execution.options import make_executor
