@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -63,11 +64,7 @@ def seconds_of(text: str) -> float:
 
 def solve(args: SolveArguments) -> Path:
     """
-    Searches for the best submission, writes it, and prints a summary.
-
-    Raises:
-        `ValueError`: No program was valid.
-        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch.
+    Searches for the best submission, writes it, and prints a summary. Raises `ValueError` if no program was valid.
     """
     began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
@@ -132,12 +129,11 @@ def _harness(args: SolveArguments, competition: Competition, executor: Executor,
 
 def with_rows_for_the_report(competition: Competition) -> Competition:
     """The competition with half of its hidden rows held out, or as it is if its grader cannot score a part of them."""
-    try:
+    with suppress(CompetitionError):
         half = replace(competition, holdout=0.5)
         half.check_answers()
-    except CompetitionError:
-        return competition
-    return half
+        return half
+    return competition
 
 
 def _report(
