@@ -269,7 +269,7 @@ FAULTS = [
     Fault(
         "evaluation",
         "our own failures count as the policy's",
-        "evaluation/sampling.py",
+        "evaluation/results.py",
         "for evaluation in evaluations if evaluation.reward is not None]",
         "for evaluation in evaluations]",
     ),

@@ -33,9 +33,8 @@ from rich.table import Table
 
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
-from trl_mle.evaluation.harness import Harness
+from trl_mle.evaluation.harness import Harness, sample_programs
 from trl_mle.evaluation.policies import TransformersPolicy
-from trl_mle.evaluation.sampling import sample_programs
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward, ProgramLog

@@ -50,9 +50,8 @@ from transformers import AutoTokenizer  # noqa: E402
 
 from trl_mle.competitions import Competition, list_competitions, load_competition  # noqa: E402
 from trl_mle.competitions.own import new_competition  # noqa: E402
-from trl_mle.evaluation.harness import Harness, sample_seeds  # noqa: E402
+from trl_mle.evaluation.harness import Harness, sample_programs, sample_seeds  # noqa: E402
 from trl_mle.evaluation.policies import EndpointPolicy, Policy, Prompt, TransformersPolicy  # noqa: E402
-from trl_mle.evaluation.sampling import sample_programs  # noqa: E402
 from trl_mle.execution import LocalExecutor, Outcome  # noqa: E402
 from trl_mle.instrumentation import AstInstrumenter  # noqa: E402
 from trl_mle.models import Completion  # noqa: E402

@@ -60,14 +60,6 @@ def test_no_circle_of_files():
     assert len(order) == len(FILES) > 90
 
 
-def test_no_two_rooms_have_a_file_of_the_same_name():
-    rooms: dict[str, set[str]] = {}
-    for name, path in FILES.items():
-        if path.name not in ("__init__.py", "__main__.py"):
-            rooms.setdefault(path.name, set()).add(room(name))
-    assert {file: found for file, found in rooms.items() if len(found) > 1} == {}
-
-
 # Most of them run for hours, and some only on a GPU
 @pytest.mark.parametrize("folder", ["benchmarks", "docs/_build", "recipes"])
 def test_what_scripts_outside_the_package_name_is_there(folder):

@@ -111,15 +111,6 @@ def seen_in(text, out):
     return "".join(for_terminal(text).split()) in "".join(out.split())
 
 
-def test_run(command, tmp_path):
-    (tmp_path / "solution.py").write_text(PRINT + RAISE)
-    code, out, _ = command("run", "wine", "solution.py")
-    assert code == 1
-    text = EVERYTHING.replace("\ud800", "\ufffd" * 3)
-    assert seen_in(f"ValueError: {''.join(HOSTILE[:4])}", out)
-    assert all(seen_in(part, out) for part in text.split("\x00"))
-
-
 @pytest.fixture
 def run_folder(tmp_path):
     """A run whose programs and their errors are hostile."""

@@ -34,15 +34,6 @@ def competitions(args: argparse.Namespace) -> int:
     return list_all(args.data_dir, args.json)
 
 
-def ideas(args: argparse.Namespace) -> int:
-    from trl_mle.competitions import load_competition
-    from trl_mle.prompts import Ideas
-
-    for idea in Ideas("default").of(load_competition(args.competition, args.data_dir)):
-        print(idea.name)
-    return 0
-
-
 def prepare(args: argparse.Namespace) -> int:
     from trl_mle.scripts.prepare import prepare
 
@@ -138,9 +129,7 @@ def make_parser() -> Parser:
     commands = parser.add_subparsers(required=True, metavar="command")
 
     def add(name: str, run: Any, summary: str, details: str = "", *shared: Parser) -> Parser:
-        """
-        Adds a command: a function, or its name below `trl_mle`, which takes the arguments and returns the exit code.
-        """
+        """Adds a command: a function of the arguments that returns the exit code, or its name below `trl_mle`."""
         description = f"{summary[0].upper()}{summary[1:]}. {details}"
         command = commands.add_parser(name, help=summary, description=description, parents=shared)
         command.set_defaults(run=run, parser=command)
@@ -163,9 +152,7 @@ def _shared() -> tuple[Parser, ...]:
     data, as_json, holdout, limits, metric = (Parser(add_help=False) for _ in range(5))
     data.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
     as_json.add_argument("--json", action="store_true", help="print JSON")
-    holdout.add_argument(
-        "--holdout", type=float, default=0.0, help="share of the hidden rows to hold out and score separately (0)"
-    )
+    holdout.add_argument("--holdout", type=float, default=0.0, help="share of the hidden rows to hold out (0)")
     limits.add_argument("--program_timeout_s", type=float, default=60.0, help="wall-clock limit in seconds (60)")
     limits.add_argument("--program_memory_mb", type=int, default=4096, help="memory limit in MB (4096)")
     limits.add_argument("--program_python", help="interpreter that runs the programs, with its packages (this one)")
@@ -173,11 +160,9 @@ def _shared() -> tuple[Parser, ...]:
     limits.add_argument("--ray_address", help="address of a Ray cluster to run programs on, or auto")
     limits.add_argument("--executor", help="your own class to run programs with, such as my_module.MyExecutor")
     metric.add_argument(
-        "--metric", required=True, help="rmse, roc_auc, log_loss, accuracy, …, or your own as my_module.my_metric"
+        "--metric", required=True, help="rmse, roc_auc, accuracy, …, or your own as my_module.my_metric"
     )
-    metric.add_argument(
-        "--higher_is_better", choices=["true", "false"], help="whether a larger score is better, for a metric of yours"
-    )
+    metric.add_argument("--higher_is_better", choices=["true", "false"], help="for a metric of your own")
     return data, as_json, holdout, limits, metric
 
 
@@ -185,40 +170,38 @@ def _add_commands_for_competitions(add: Any) -> None:
     data, as_json, holdout, limits, metric = _shared()
     many = "ids or folders, or names of many such as task:train/0-4999"
     add("competitions", competitions, "list the competitions", "", data, as_json)
-    invalid = "Exit code 1 if the submission is invalid."
-    command = add("grade", "scripts.grade.grade", "score a submission", invalid, holdout, data, as_json)
+    details, program = "Exit code 1 if the submission is invalid.", (limits, holdout, data, as_json)
+    command = add("grade", "scripts.grade.grade", "score a submission", details, holdout, data, as_json)
     command.add_argument("competition")
     command.add_argument("submission")
-    command = add(
-        "run", "scripts.grade.run", "run one program as training would", invalid, limits, holdout, data, as_json
-    )
+    command = add("run", "scripts.grade.run", "run one program as training would", details, *program)
     command.add_argument("competition")
     command.add_argument("solution")
     details = "As training gives it to a model, with the packages that programs can import here."
     command = add(
-        "prompt", "scripts.grade.show_prompt", "print the prompt of a competition", details, limits, data, as_json
+        "prompt", "scripts.grade.show_prompt", "print a competition's prompt", details, limits, data, as_json
     )
     command.add_argument("competition")
     command.add_argument("--plan", action="store_true", help="ask for a plan first (begin_program: false)")
-    add("ideas", ideas, "print the default ideas for a competition", "", data).add_argument("competition")
-    details = "Many are checked side by side, and what was made or downloaded is kept. Exit code 1 if one is broken."
     command = add(
-        "check", "scripts.check.check", "look for broken competitions", details, limits, holdout, data, as_json
+        "ideas", "scripts.write_ideas.run", "print ideas of what to fit, or have them written", "", data, as_json
     )
+    command.add_argument("competition")
+    command.add_argument("--policy", help="who writes them: a model's folder or Hub id, or an endpoint's URL")
+    command.add_argument("--count", type=int, default=24, help="how many to ask for (24)")
+    command.add_argument("--to", help="file to write what a policy answers to (<competition>-ideas.yaml)")
+    details = "Many are checked side by side, and what was made or downloaded is kept. Exit code 1 if one is broken."
+    command = add("check", "scripts.check.check", "look for broken competitions", details, *program)
     command.add_argument("competitions", nargs="+", help=many)
     command.add_argument("--model", help="the model whose tokens are counted (an estimate, which is rather too high)")
     command.add_argument("--max_prompt_length", type=int, default=1024, help="most tokens of a prompt (1024)")
     add("prepare", prepare, "download an MLE-bench competition", "", data).add_argument("competition")
     command = add("new", new, "make your own competition from a CSV file", "", metric)
     command.add_argument("table", help="CSV file with one row per example")
-    command.add_argument(
-        "--target", nargs="+", action="extend", required=True, help="column to predict; some metrics take several"
-    )
+    command.add_argument("--target", nargs="+", action="extend", required=True, help="column to predict, or several")
     command.add_argument("--id", help="column with the rows' ids (one named so, else generated)")
     command.add_argument("--test_share", type=float, default=0.25, help="share of rows whose labels to hide (0.25)")
-    command.add_argument(
-        "--split", help="hide the last rows (time:COLUMN) or whole groups (group:COLUMN), not random rows"
-    )
+    command.add_argument("--split", help="hide the last rows (time:COLUMN) or whole groups (group:COLUMN)")
     command.add_argument("--test", help="CSV file with unlabelled rows for `solve` to predict")
     command.add_argument(
         "--read_csv",
@@ -245,9 +228,7 @@ def _add_commands_for_runs(add: Any) -> None:
     command = add("doctor", "scripts.doctor.doctor", "show how this machine isolates programs", details)
     command.add_argument("--program_python", help="interpreter that runs the programs, with its packages (this one)")
     details = "Minutes on two CPU cores. With --model, the same with a pretrained model."
-    command = add(
-        "quickstart", "scripts.quickstart.run", "train and compare a tiny policy: no GPU, no download", details
-    )
+    command = add("quickstart", "scripts.quickstart.run", "train and compare a tiny policy", details)
     command.add_argument(
         "--competition",
         "--competitions",  # as other commands call it, where argparse also takes the singular
@@ -256,21 +237,15 @@ def _add_commands_for_runs(add: Any) -> None:
     command.add_argument("--model", help="folder or Hub id of a pretrained model to train with LoRA (a tiny policy)")
     command.add_argument("--seed", type=int, help="seed of the policy and of its training (0)")
     command.add_argument("--output_dir", default="outputs/quickstart", help="folder to write to (outputs/quickstart)")
-    command.add_argument(
-        "--resume", action="store_true", help="go on where a quickstart was interrupted, with its competition and seed"
-    )
+    command.add_argument("--resume", action="store_true", help="go on where a quickstart was interrupted")
     command = add("recipes", recipes, "list or copy training configurations")
     command.set_defaults(name=None)
     copying = command.add_subparsers(metavar="copy").add_parser("copy", help="copy a recipe to edit it")
     copying.add_argument("name")
     copying.add_argument("--to", default=".", help="target file or folder (the current folder)")
     command = add("compare", "scripts.compare.compare", "compare several evaluations in tables")
-    command.add_argument(
-        "folders", nargs="+", help="output folders of trl-mle evaluate; equal policy names count as runs of one system"
-    )
-    command.add_argument(
-        "--runs", nargs="+", default=[], help="output folders of training, to show beside the sampled programs"
-    )
+    command.add_argument("folders", nargs="+", help="output folders of evaluate; equal names are runs of one system")
+    command.add_argument("--runs", nargs="+", default=[], help="output folders of training, to show beside these")
     command.add_argument("--markdown", help="file to write all tables to, as Markdown")
     command.add_argument("--json", action="store_true", help="print JSON")
     command = add("report", report, "plot a training run", "One self-contained HTML file, also during the run.")

@@ -31,7 +31,8 @@ def read_mapping(
 ) -> dict[Any, Any]:
     """
     Reads a YAML file of the user; messages call it `name`, and show `example` as a line of it. `loader` is
-    [`NoAliases`] for a file that somebody else wrote. Raises `ValueError` if it is not YAML, or does not map names to values.
+    [`NoAliases`] for a file that somebody else wrote. Raises `ValueError` if it is not YAML, or does not map names to
+    values.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506

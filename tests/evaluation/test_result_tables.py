@@ -108,18 +108,6 @@ def held_out_rows():
     return make_rows(half, {"large": large, "small": small})
 
 
-def test_the_figures_where_rows_are_held_out(held_out_rows):
-    large, small = held_out_rows
-    assert (large["holdout"], large["chosen_by"], large["num_valid"]) == (0.5, "validation", 3)
-    assert (large["best_score"], small["best_score"]) == (0.5, 0.6)
-    assert large["mean_score"] == pytest.approx(2 / 3)
-    assert [point["score"] for point in large["best_of_k"]] == [pytest.approx(x) for x in (2 / 3, 0.6, 0.5)]
-    footnote = large["on_all_rows"]
-    assert (footnote["chosen_by"], footnote["best_score"]) == ("test", 0.8)
-    assert footnote["best_of_k"][-1]["score"] == 0.8
-    assert on_all_rows(held_out_rows)[0].items() >= footnote.items()
-
-
 def test_the_medal_is_that_of_the_chosen_program_on_all_rows():
     evaluations = [graded(0.2, 0.3, 0.25), graded(0.3, 0.02, 0.16)]
     [row] = make_rows(replace(SPOOKY, holdout=0.5), {"x": evaluations})
@@ -141,18 +129,6 @@ def test_the_tables_where_rows_are_held_out(held_out_rows):
     assert "| random-acts-of-pizza | roc auc ↑ | 0.500 | 0.600 \\* |" in headline
     assert "(reported)" not in headline
     assert "| random-acts-of-pizza | roc auc ↑ | 0.800 \\* | 0.750 | 0.663 ± .011 |" in footnote
-
-
-def test_the_command_has_the_footnote(held_out_rows, tmp_path, monkeypatch, capsys):
-    code, out, error = compare(capsys, monkeypatch, write_results(tmp_path / "run", held_out_rows))
-    assert code == 0
-    assert error == ""
-    assert max(map(len, out.splitlines())) <= 80
-    headline, footnote = out.split("scored on all hidden rows")
-    assert "0.600" in headline
-    assert "(reported)" not in headline
-    assert "0.800" in footnote
-    assert "(reported)" in " ".join(footnote.split())
 
 
 def test_the_best_of_k_over_runs(rows):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from huggingface_hub import ModelCard
 from support import hub_runs
 from support.hub_server import TOKEN, HubServer
 
@@ -103,26 +102,6 @@ def test_programs_arrive_as_a_dataset(runs, hub, folder):
         name.rpartition("/")[2] for name in files if name.startswith("best_solutions/")
     }
     assert b"Run them in a sandbox only" in files["README.md"]
-
-
-def test_card(runs, hub):
-    card = ModelCard(hub.branches["models/user/good", "main"]["README.md"].decode())
-    assert {"trl_mle", "grpo", "trl"} <= set(card.data.tags)
-    for text in (
-        "# good",
-        "run what it writes in a sandbox",
-        "`wine` (accuracy ↑) | before, step 1 | 4 |",
-        "`wine` (accuracy ↑) | after, step 4 | 4 |",
-        "| best score |",
-        "seed 0",
-        "--policy user/good",
-        "a method introduced in",
-        "@inproceedings{yang2026reinforcement",
-        "@software{vonwerra2020trl",
-        "- TRL: ",
-    ):
-        assert text in card.content, text
-    assert "time machine" not in card.content
 
 
 @pytest.mark.parametrize(

@@ -76,9 +76,3 @@ def test_prompts_that_are_too_long_for_the_model(check, solution_model):
     assert problem.startswith("the prompt of task:train/0 has ")
     assert " tokens, more than max_prompt_length=99; to go on without it, add without:task:train/0 to" in problem
     assert check(*options, "99999")[0] == 0
-
-
-def test_what_is_no_task_set_is_one_line(check):
-    code, out, err = check("task:train/5-4")
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1

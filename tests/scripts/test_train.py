@@ -2,7 +2,6 @@ import json
 import os
 import re
 import runpy
-import shutil
 import signal
 import subprocess
 import sys
@@ -102,16 +101,6 @@ def offline(*args, **kwargs):
     from huggingface_hub.errors import OfflineModeIsEnabled
 
     raise OfflineModeIsEnabled("offline")
-
-
-def test_model_without_chat_template_is_refused(tiny_model, tmp_path, run_script, capsys):
-    model = shutil.copytree(tiny_model, tmp_path / "model")
-    (model / "chat_template.jinja").unlink()
-    with pytest.raises(SystemExit) as ended:
-        run_script(*arguments(str(model), tmp_path / "policy"))
-    assert ended.value.code == 2
-    assert "has no chat template" in capsys.readouterr().err
-    assert not (tmp_path / "policy").exists()
 
 
 @pytest.mark.slow

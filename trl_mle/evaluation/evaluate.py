@@ -16,11 +16,10 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.evaluation.harness import SamplingArguments
+from trl_mle.evaluation.harness import SamplingArguments, sample_programs
 from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.result_tables import K, best_of_k_point, chosen_by_validation, to_markdown
-from trl_mle.evaluation.results import failures, figures
-from trl_mle.evaluation.sampling import best_program, judged, reported_score, sample_programs
+from trl_mle.evaluation.results import best_program, failures, figures, judged, reported_score
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES

@@ -122,6 +122,19 @@ class Harness:
         return [sample.evaluation or new[index] for index, sample in samples.items()]
 
 
+def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
+    """
+    Samples programs from scratch, executes and grades them. Raises [`NoAnswerError`] if an
+    endpoint has not answered all of a batch.
+    """
+    evaluations: list[Evaluation] = []
+    for start in range(0, num_samples, harness.batch_size):
+        batch = range(start, min(start + harness.batch_size, num_samples))
+        harness.write({i: harness.scratch_prompt(i) for i in batch}, "scratch", {})
+        evaluations += harness.execute(batch)
+    return evaluations
+
+
 @dataclass(kw_only=True)
 class SamplingArguments(ExecutorArguments):
     """The options of commands that sample programs from policies; see their help."""

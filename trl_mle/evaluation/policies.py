@@ -33,26 +33,19 @@ class Policy(Protocol):
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """
-        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch. Its text begins
-        with what its prompt begins it with, is empty if an endpoint answers without text, and is `None` without an
-        answer. The seeds, one for each prompt, determine the samples together. After `max_time_s` seconds, a model in
-        this process ends in the middle of its answers; an endpoint's are those that it has given by then.
+        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch; the seeds, one for
+        each, determine them together. Its text begins with what its prompt begins it with, and is `None` without an
+        answer. After `max_time_s` seconds, a model ends in the middle of its answers; an endpoint's are those that it
+        has given by then.
         """
         ...
 
 
 def load_policy(name: str) -> Policy:
     """
-    Loads a policy by its name.
-
-    Args:
-        name (`str`):
-            A folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint, optionally
-            followed by `#<model>`: `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`.
-
-    Raises:
-        `OSError`: The model does not exist.
-        [`~trl_mle.models.LanguageModelError`]: The endpoint does not answer or does not serve the model.
+    Loads a policy: a folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint,
+    optionally followed by `#<model>`, such as `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`. Raises `OSError`
+    or [`~trl_mle.models.LanguageModelError`] if it cannot be used.
     """
     return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
 
@@ -215,22 +208,14 @@ class TransformersPolicy:
 
 class EndpointPolicy:
     """
-    A model behind an OpenAI-compatible endpoint, such as `vllm serve` or a hosted API (key: `$OPENAI_API_KEY`).
-
-    Args:
-        url (`str`):
-            Base URL, optionally followed by `#<model>`. Without a model's name, it must serve exactly one model.
+    A model behind an OpenAI-compatible endpoint, such as `vllm serve` or a hosted API (key: `$OPENAI_API_KEY`): its
+    base URL, optionally followed by `#<model>`. Without a model's name, it must serve exactly one model.
     """
 
     def __init__(self, url: str):
         base_url, _, model = url.partition("#")
-        self.endpoint = models.EndpointModel(
-            base_url,
-            model or None,
-            deadline_s=ENDPOINT_DEADLINE_S,
-            max_retries=ENDPOINT_RETRIES,
-            temperature=1.0,
-        )
+        options: Any = {"deadline_s": ENDPOINT_DEADLINE_S, "max_retries": ENDPOINT_RETRIES, "temperature": 1.0}
+        self.endpoint = models.EndpointModel(base_url, model or None, **options)
         self.identity = self.endpoint.identity
 
     def count_tokens(self, prompt: Prompt) -> int:

@@ -1,20 +1,50 @@
 """Figures of one policy in one competition, as in `results.json`."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
+from trl_mle.competitions.metrics import gain
 from trl_mle.evaluation.best_of_k import best_of_k, powers_of_two
-from trl_mle.evaluation.sampling import ChosenBy, best_program, judged, reported_score, score_of
 from trl_mle.rewards import Evaluation
 from trl_mle.rewards.evaluation import kind_of_failure
 
 
+# "validation": programs are chosen by their scores on the validation rows and reported by their scores on the held-out
+# rows. "test": chosen and reported by the score on all rows, as in https://huggingface.co/papers/2509.01684
+ChosenBy = Literal["validation", "test"]
 MOST_FAILURES = 3  # reasons that are listed
+
+
+def judged(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    """Without failures of our infrastructure, which say nothing about the policy."""
+    return [evaluation for evaluation in evaluations if evaluation.reward is not None]
+
+
+def score_of(evaluation: Evaluation | None, chosen_by: ChosenBy = "validation") -> float | None:
+    """The score to choose a program by; `None` without a valid submission."""
+    if evaluation is None or evaluation.score is None:
+        return None
+    return evaluation.score.full if chosen_by == "test" else evaluation.score.value
+
+
+def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -> float | None:
+    """The score to report for a chosen program; `None` without a valid submission."""
+    if evaluation.score is None:
+        return None
+    all_rows = chosen_by == "test" or evaluation.score.held_out is None
+    return evaluation.score.full if all_rows else evaluation.score.held_out
+
+
+def best_program(evaluations: Sequence[Evaluation], competition: Competition) -> Evaluation | None:
+    """The valid evaluation with the best score (on the validation rows, if rows are held out); the first of ties."""
+    valid = [(evaluation, score) for evaluation in evaluations if (score := score_of(evaluation)) is not None]
+    best = max(valid, key=lambda pair: gain(pair[1], competition.higher_is_better), default=(None, None))
+    return best[0]
 
 
 def figures(name: str, competition: Competition, evaluations: Sequence[Evaluation]) -> dict[str, Any]:

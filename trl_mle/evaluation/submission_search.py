@@ -8,7 +8,7 @@ import pandas as pd
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError
-from trl_mle.evaluation.sampling import score_of
+from trl_mle.evaluation.results import score_of
 from trl_mle.execution import Executor, Outcome
 from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.showing import PlainConsole, terminal_line
@@ -29,24 +29,16 @@ def search(
     """
     Samples and executes programs in batches until the time is up, at least one batch: a small one, which shows how
     long programs take. Each later batch is as large as the time allows. Half of it is written from scratch; the other
-    half repairs programs that failed and improves the best so far, see [`next_steps`]. The programs and the time of an
-    earlier run count.
+    half repairs programs that failed and improves the best so far. The programs and the time of an earlier run count.
 
     Args:
-        harness (`Harness`):
-            The policy, and the competition.
-        budget_s (`float`):
-            Time limit in seconds of the log. Answers that are still written then, and programs that still run, are
-            ended.
-        console (`PlainConsole`):
-            Where to print a line for each batch.
-        on_batch (`Callable`, *optional*):
-            Called after each batch with all evaluations so far; its time counts.
+        harness (`Harness`), budget_s (`float`):
+            The policy and the competition; the time limit in seconds of the log. What still runs then is ended.
+        console (`PlainConsole`), on_batch (`Callable`, *optional*):
+            Where to print a line for each batch; called after each with all evaluations so far, and its time counts.
 
     Raises:
-        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch. The search goes on
-        without
-            single answers that are missing.
+        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch.
     """
     competition, log = harness.competition, harness.log
     results: dict[int, Evaluation] = {}

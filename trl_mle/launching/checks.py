@@ -66,8 +66,8 @@ def one_line_errors(
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
     """
-    The path of the checkpoint that `resume_from_checkpoint` names, or of the newest complete one in the output folder for
-    `true`; `None` if training starts from scratch. Raises `ValueError` if none is complete.
+    The path of the checkpoint that `resume_from_checkpoint` names, or of the newest complete one in the output folder
+    for `true`; `None` if training starts from scratch. Raises `ValueError` if none is complete.
     """
     if str(value or False).lower() == "false":
         return None

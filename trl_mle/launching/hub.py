@@ -16,14 +16,9 @@ CARD = """\
 tags: [trl_mle]
 ---
 
-# Programs of {model}
-
 Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competitions during training with `trl_mle`.
 
-`best_solutions/<competition>/` has the best program, its submission and its score on the hidden answers; `executions/`
-has a line for each program that ran.
-
-**The programs were written by a language model. Run them in a sandbox only.**
+**They were written by a language model. Run them in a sandbox only.**
 """
 
 

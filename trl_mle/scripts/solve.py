@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -10,8 +11,7 @@ from trl_mle.competitions import Competition, CompetitionError, load_competition
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness, NoAnswerError, SamplingArguments
 from trl_mle.evaluation.policies import check_policy, completion_length
-from trl_mle.evaluation.results import failures
-from trl_mle.evaluation.sampling import score_of
+from trl_mle.evaluation.results import failures, score_of
 from trl_mle.evaluation.submission_search import clock, like_sample, ranked, run_again, search
 from trl_mle.execution import Executor
 from trl_mle.execution.options import make_executor
@@ -64,11 +64,7 @@ def seconds_of(text: str) -> float:
 
 def solve(args: SolveArguments) -> Path:
     """
-    Searches for the best submission, writes it, and prints a summary.
-
-    Raises:
-        `ValueError`: No program was valid.
-        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch.
+    Searches for the best submission, writes it, and prints a summary. Raises `ValueError` if no program was valid.
     """
     began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
@@ -133,12 +129,11 @@ def _harness(args: SolveArguments, competition: Competition, executor: Executor,
 
 def with_rows_for_the_report(competition: Competition) -> Competition:
     """The competition with half of its hidden rows held out, or as it is if its grader cannot score a part of them."""
-    try:
+    with suppress(CompetitionError):
         half = replace(competition, holdout=0.5)
         half.check_answers()
-    except CompetitionError:
-        return competition
-    return half
+        return half
+    return competition
 
 
 def _report(
