@@ -147,6 +147,7 @@ def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp
         ("--async_rollouts", "false"): "the checkpoint has rollouts that were not trained on yet: resume with async",
         ("--objective", "mean_rank"): "has objective=max_at_k, not mean_rank",
         ("--lora_alpha", "4096"): "checkpoint-1 was trained with lora_alpha=32, not 4096: resume it with the same",
+        ("--use_peft", "false"): "checkpoint-1 was trained with r=16, not None: resume it with the same",
     }.items():
         with pytest.raises(SystemExit) as ended:
             run_script(

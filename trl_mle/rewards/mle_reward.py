@@ -96,11 +96,11 @@ class MLEReward:
         self.fail_reward = fail_reward
         self.milestone_reward = milestone_reward
         self.floor = lowest_valid_reward(fail_reward, milestone_reward, valid_margin)
-        few = [self.competitions[name] for name in self.competitions.few()]
-        for competition in few:
+        loaded = [self.competitions[name] for name in self.competitions.few()]
+        for competition in loaded:
             competition.check_answers()  # and read them, before the folder can disappear
             self._check_floor(competition)
-        self._grading_s = max((comp.grading_s for comp in few), default=0.0)
+        self._grading_s = max((comp.grading_s for comp in loaded), default=0.0)
         rank = os.environ.get("RANK", "0")  # launchers set it in every process they start
         self.show_progress = show_progress and rank == "0"
         self._running_dir = Path(log_dir) if log_dir is not None and rank == "0" else None

@@ -26,7 +26,7 @@ WRITE_S = 1.0  # seconds between two writes
 def read_arguments(path: Path) -> dict[str, Any]:
     """The arguments of a run, from its `arguments.json`. Raises `OSError` or `ValueError` if it cannot be read."""
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
+        return {**json.loads(path.read_text(encoding="utf-8"))}
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 

@@ -32,8 +32,8 @@ class Completion:
     @classmethod
     def of(cls, row: Row, evaluation: Evaluation, competitions: Mapping[str, Competition]) -> "Completion":
         """The evaluation, with a bounded output, beside what its row asked."""
-        asked = {name: row[name] for name in SCRATCH} | {"idea": row.get("idea")}
-        return cls(competition_of(row, competitions), evaluation=evaluation.shortened(), **asked)
+        columns = {name: row[name] for name in SCRATCH} | {"idea": row.get("idea")}
+        return cls(competition_of(row, competitions), evaluation=evaluation.shortened(), **columns)
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
         """Whether it is better than this score; `None` if there is none, or if our infrastructure failed."""

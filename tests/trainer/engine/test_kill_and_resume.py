@@ -1,6 +1,5 @@
 """A killed run continues from its last checkpoint as if nothing had happened."""
 
-import os
 import random
 import signal
 import time
@@ -16,7 +15,6 @@ from trl_mle.launching.checks import checkpoint_to_resume
 
 
 STEPS = 6
-LIVES = int(os.environ.get("LIVES", "3"))  # how often a run is killed and resumed
 BATCH = pool_runs.GROUPS * pool_runs.GROUP_SIZE
 ASYNC = {"async_rollouts": True, "max_in_flight": 2 * BATCH}
 SAVED = {"save_strategy": "steps", "save_steps": 2}

@@ -52,11 +52,13 @@ def resumed_from(resume_from_checkpoint: str | bool | None, output_dir: Path) ->
 
 
 def check_adapter(model: Any, checkpoint: Path) -> None:
-    """Raises [`CannotResume`] if the checkpoint's adapter has another scale, which PEFT would take without a word."""
+    """Raises [`CannotResume`] if the checkpoint's adapter has another scale, which PEFT would take without a word, or if
+    this run has none."""
     path = checkpoint / "adapter_config.json"
-    if not is_peft_model(model) or not path.is_file():
+    if not path.is_file():
         return
-    before, now = json.loads(path.read_text(encoding="utf-8")), model.peft_config["default"].to_dict()
+    before = json.loads(path.read_text(encoding="utf-8"))
+    now = model.peft_config["default"].to_dict() if is_peft_model(model) else {}
     for name in ("r", "lora_alpha", "use_rslora", "use_dora"):
         if before.get(name) != now.get(name):
             raise CannotResume(

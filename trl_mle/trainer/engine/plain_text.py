@@ -49,8 +49,8 @@ def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) 
         prompt = prompts[longest]
         text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
         raise CompetitionError(
-            f"a prompt has {len(prompt_ids[longest])} tokens, more than max_prompt_length={limit}: raise it, or set it "
-            f"to null ({text[:60]!r})"
+            f"a prompt has {len(prompt_ids[longest])} tokens, more than max_prompt_length={limit}: raise it, or set "
+            f"it to null ({text[:60]!r})"
         )
 
 

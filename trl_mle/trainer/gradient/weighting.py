@@ -68,10 +68,10 @@ def weight_metrics(
         "weighted_advantage/sum": sum(weighted),
         "duration_weight/effective_sample_size": sum(weights) ** 2 / squares if squares else 0.0,
     }
-    known = [i for i, seconds in enumerate(durations) if seconds is not None]
-    if len(known) < 4:
+    timed = [i for i, seconds in enumerate(durations) if seconds is not None]
+    if len(timed) < 4:
         return metrics
-    fastest_first = sorted(known, key=lambda i: durations[i] or 0.0)
+    fastest_first = sorted(timed, key=lambda i: durations[i] or 0.0)
     for number, quarter in enumerate(np.array_split(fastest_first, 4), 1):
         metrics[f"weight_pays/q{number}"] = float(np.mean([weighted[i] - advantages[i] for i in quarter]))
     return metrics

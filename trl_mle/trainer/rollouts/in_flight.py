@@ -115,8 +115,8 @@ class RolloutsInFlight:
             self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
 
     def _execute(self, rollouts: list[Rollout]) -> None:
-        known = all("competition" in rollout.row for rollout in rollouts)
-        competitions = [rollout.row["competition"] for rollout in rollouts] if known else None
+        has_ids = all("competition" in rollout.row for rollout in rollouts)
+        competitions = [rollout.row["competition"] for rollout in rollouts] if has_ids else None
         items = self._reward.items([rollout.completion for rollout in rollouts], competitions)
         # Also for none: an instrumenting model may need all processes at once
         for rollout, pending in zip(rollouts, self._reward.submit(items), strict=True):
