@@ -59,7 +59,7 @@ class Package(NamedTuple):
 
     @property
     def public_files(self) -> list[Path]:
-        """The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git)."""
+        """The files for programs, without the answers, what computes scores, and hidden files (.git)."""
         left_out = {self.answers, self.description, self.sample}
         left_out |= {self.public / name for name in (*ANSWERS, *METRICS)}
         others = PRIVATE if self.public == self.folder else ()
@@ -75,8 +75,8 @@ class Package(NamedTuple):
 
 def find_packages(folder: Path) -> list[Path]:
     """
-    The packages in a folder: the folder itself, or its subfolders. Raises [`CompetitionError`] if it is neither a package nor
-    has subfolders.
+    The packages in a folder: the folder itself, or its subfolders. Raises [`CompetitionError`] if it is neither a
+    package nor has subfolders.
     """
     folder = folder.resolve()  # the name of `.` is empty
     if any((folder / name).is_dir() for name in PUBLIC[:-1]) or any((folder / name).is_file() for name in ANSWERS):
@@ -91,7 +91,7 @@ def find_packages(folder: Path) -> list[Path]:
 
 def import_package(folder: Path, to: Path, metric: str, higher_is_better: bool | None = None) -> Competition:
     """
-    Makes a competition of a package of another project. Its code does not run. The sample submission is a constant guess.
+    Makes a competition of a package, whose code does not run. The sample submission is a constant guess.
 
     Args:
         folder (`Path`):

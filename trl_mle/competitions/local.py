@@ -1,6 +1,6 @@
 """
 Small real competitions from scikit-learn's bundled data: no download, graded in milliseconds. Their labels are part of
-every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder from programs, `sandbox="none"` does not.
+every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder from programs.
 """
 
 from functools import partial

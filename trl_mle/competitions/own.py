@@ -67,16 +67,17 @@ def new_competition(
     read_csv: Mapping[str, Any] | None = None,
 ) -> Competition:
     """
-    Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set. Rows without a
-    label and columns without information are left out. What the user should know is logged, a line for each.
+    Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set. Rows
+    without a label and columns without information are left out. What the user should know is logged, a line for each.
 
     Args:
         table (`Path`), test (`Path`, *optional*):
-            Tables with a row for each example, with and without labels, see [`~trl_mle.competitions.reading.read_table`]. The
-            latter's rows, with all of the former, become the folder `final/`, see [`final_competition`].
+            Tables with a row for each example, with and without labels, see
+            [`~trl_mle.competitions.reading.read_table`]. The latter's rows, with all of the former, become the folder
+            `final/`, see [`final_competition`].
         targets (`Sequence[str]`), id_column (`str`, *optional*):
-            Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first whose
-            name ends in `id` and whose values differ; else ids are made.
+            Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first
+            whose name ends in `id` and whose values differ; else ids are made.
         metric (`str`), higher_is_better (`bool`, *optional*):
             As in [`~trl_mle.competitions.metrics.find_metric`].
         folder (`Path`):
@@ -86,14 +87,15 @@ def new_competition(
         split (`str`, *optional*):
             Hides the last rows (`"time:COLUMN"`, of dates or numbers), or all rows of some groups (`"group:COLUMN"`).
         read_csv (`Mapping[str, Any]`, *optional*):
-            How both tables are written: options of `pandas.read_csv`, see [`~trl_mle.competitions.reading.read_table`].
+            How both tables are written: options of `pandas.read_csv`, see
+            [`~trl_mle.competitions.reading.read_table`].
 
     Raises:
         `ValueError`, `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
     if not path_slug(folder.name) or folder.name in list_competitions():
         raise CompetitionError(
-            f"{folder.name!r} lacks letters from a to z, or is the name of a competition of ours: name another folder with --to"
+            f"{folder.name!r} lacks letters from a to z, or is a competition of ours: name another folder with --to"
         )
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
@@ -129,8 +131,8 @@ def new_competition(
 
 def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
     """
-    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises [`CompetitionError`] if
-    its answers cannot be graded.
+    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises
+    [`CompetitionError`] if its answers cannot be graded.
     """
     write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
     competition = load_competition(str(staged))
@@ -144,8 +146,8 @@ def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]
 
 def final_competition(competition: Competition) -> Competition | None:
     """
-    The competition of the unlabelled rows, for programs that see all known labels; `None` if there are none. Its answers
-    are placeholder labels: it only grades the format of a submission.
+    The competition of the unlabelled rows, for programs that see all known labels; `None` if there are none. Its
+    answers are placeholder labels: it only grades the format of a submission.
     """
     folder = competition.public_dir.parent / FINAL
     if not folder.is_dir():
@@ -220,7 +222,7 @@ def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[s
     id_column, features, answers = str(examples.ids.name), list(examples.features), examples.answers
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
         raise CompetitionError(
-            f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
+            f"{table} lacks {listed(missing)}, which the rows with labels have: add it, or remove it there"
         )
     unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
     ids = unknown[id_column]
@@ -260,7 +262,10 @@ def _check_ids(ids: pd.Series) -> None:
 
 
 def _as_equal(cells: pd.Series) -> pd.Series:
-    """Cells that programs may read as the same, as the same value: 01 is 1 where a file, or a part of it, holds only numbers."""
+    """
+    Cells that programs may read as the same, as the same value: 01 is 1 where a file, or a part of it, holds only
+    numbers.
+    """
     numbers = pd.to_numeric(cells, errors="coerce")
     return numbers.astype(object).where(numbers.abs() < 2**53, cells)
 

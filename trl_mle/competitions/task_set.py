@@ -32,7 +32,8 @@ class TaskSet(Mapping[str, Competition]):
             As for [`load_competition`], for those given by name.
 
     Raises:
-        [`CompetitionError`]: A name of many cannot be read, two competitions have the same id or slug, or none is left out.
+        [`CompetitionError`]: A name of many cannot be read, two competitions have the same id or slug, or none is left
+        out.
 
     Example:
 
@@ -114,8 +115,8 @@ class TaskSet(Mapping[str, Competition]):
 
     @contextmanager
     def blaming(self, competition_id: str) -> Iterator[None]:
-        """Turns what is wrong with a competition into a [`CompetitionError`] that names it and, if it is one of many, says
-        how to go on without it."""
+        """Turns what is wrong with a competition into a [`CompetitionError`] that names it and, if it is one of many,
+        says how to go on without it."""
         try:
             yield
         except (ValueError, OSError, OverflowError, MemoryError, GradingFailed) as error:
@@ -132,8 +133,8 @@ class TaskSet(Mapping[str, Competition]):
 
     def few(self) -> list[str]:
         """
-        What a start looks at: the ids of all competitions if they are few. Otherwise of some, evenly spread, after those that
-        were given one by one, whose names may be wrong.
+        What a start looks at: the ids of all competitions if they are few. Otherwise of some, evenly spread, after
+        those that were given one by one, whose names may be wrong.
         """
         if len(self._tasks) <= FEW:
             return list(self._tasks)
@@ -149,8 +150,8 @@ def names_of(name: str) -> list[str]:
     Args:
         name (`str`):
             `task:train/0-4999`, generated tasks by their first and last number; a folder with folders of competitions;
-            `hf://datasets/<owner>/<name>`, a dataset on the Hub with a folder for each competition, where `@<revision>` may
-            follow; otherwise one competition.
+            `hf://datasets/<owner>/<name>`, a dataset on the Hub with a folder for each competition, where
+            `@<revision>` may follow; otherwise one competition.
 
     Raises:
         [`CompetitionError`]: A range ends before it begins, or the Hub cannot be reached.
