@@ -145,16 +145,9 @@ class TaskSet(Mapping[str, Competition]):
 
 def names_of(name: str) -> list[str]:
     """
-    The names of competitions for [`load_competition`] that a name of many stands for.
-
-    Args:
-        name (`str`):
-            `task:train/0-4999`, generated tasks by their first and last number; a folder with folders of competitions;
-            `hf://datasets/<owner>/<name>`, a dataset on the Hub with a folder for each competition, where
-            `@<revision>` may follow; otherwise one competition.
-
-    Raises:
-        [`CompetitionError`]: A range ends before it begins, or the Hub cannot be reached.
+    The names for [`load_competition`] that a name of many stands for: `task:train/0-4999`, a folder with folders of
+    competitions, or `hf://datasets/<owner>/<name>`, a dataset on the Hub, where `@<revision>` may follow; otherwise
+    the name itself. Raises [`CompetitionError`] if a range ends before it begins, or the Hub cannot be reached.
     """
     if match := re.fullmatch(rf"({TASK_PREFIX}(?:train|test)/)(\d+)-(\d+)", name):
         first, last = int(match[2]), int(match[3])
