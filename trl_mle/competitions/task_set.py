@@ -32,8 +32,7 @@ class TaskSet(Mapping[str, Competition]):
             As for [`load_competition`], for those given by name.
 
     Raises:
-        [`CompetitionError`]: A name of many cannot be read, two competitions have the same id or slug, or none is left
-        out.
+        [`CompetitionError`]: A name of many cannot be read, or two competitions have the same id or slug.
 
     Example:
 
