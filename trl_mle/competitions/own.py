@@ -78,14 +78,11 @@ def new_competition(
         targets (`Sequence[str]`), id_column (`str`, *optional*):
             Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first
             whose name ends in `id` and whose values differ; else ids are made.
-        metric (`str`), higher_is_better (`bool`, *optional*):
-            As in [`~trl_mle.competitions.metrics.find_metric`].
-        folder (`Path`):
-            Folder to write, which must not exist yet; its name is the competition's.
-        test_share (`float`, *optional*, defaults to `0.25`):
-            Share of the rows whose labels to hide.
-        split (`str`, *optional*):
-            Hides the last rows (`"time:COLUMN"`, of dates or numbers), or all rows of some groups (`"group:COLUMN"`).
+        metric (`str`), higher_is_better (`bool`, *optional*), folder (`Path`):
+            See [`~trl_mle.competitions.metrics.find_metric`]; a new folder, whose name is the competition's.
+        test_share (`float`, *optional*, defaults to `0.25`), split (`str`, *optional*):
+            Share of the rows whose labels to hide, and which: the last (`"time:COLUMN"`) or whole groups
+            (`"group:COLUMN"`).
         read_csv (`Mapping[str, Any]`, *optional*):
             How both tables are written: options of `pandas.read_csv`, see
             [`~trl_mle.competitions.reading.read_table`].
@@ -93,12 +90,7 @@ def new_competition(
     Raises:
         `ValueError`, `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
-    if not path_slug(folder.name) or folder.name in list_competitions():
-        raise CompetitionError(
-            f"{folder.name!r} lacks letters from a to z, or is a competition of ours: name another folder with --to"
-        )
-    if not 0 < test_share < 1:
-        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
+    _check(folder, test_share)
     options = dict(read_csv or {})
     targets, id_column = [clean_name(name) for name in targets], id_column and clean_name(id_column)
     scoring = find_metric(metric, higher_is_better)
@@ -111,22 +103,38 @@ def new_competition(
         shown, known = [examples.ids] * examples.has_own_ids, examples.targets
         report_copies(pd.concat([examples.features, known], axis=1), is_test)
         report_telling_columns(as_read(pd.concat([*shown, examples.features], axis=1)), as_read(known))
-        files = _files(examples, is_test)
+        files: dict[str, pd.DataFrame | str] = {**_files(examples, is_test)}
         if test is not None:
             files |= _final_files(read_table(test, options), test, examples)
-        for name, part in files.items():
-            write_file(staged / name, csv_text(part))
-        text = _description(folder.name, files["public/sample_submission.csv"], examples, order, metric)
-        for name in ("public", FINAL) if test is not None else ("public",):
-            write_file(staged / name / "description.md", text)
+        text = _description(folder.name, examples, is_test, order, metric)
+        files |= {f"{name}/description.md": text for name in ("public", FINAL) if f"{name}/test.csv" in files}
         layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
         layout |= _columns(examples.answers, is_test, split)
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
-        competition = write_config(staged, layout, targets)
-        if not (score := competition.grade(competition.sample_submission)).valid:
-            raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
+        _write(staged, files, layout, targets)
     return load_competition(str(folder.absolute()))
+
+
+def _check(folder: Path, test_share: float) -> None:
+    if not path_slug(folder.name) or folder.name in list_competitions():
+        raise CompetitionError(
+            f"{folder.name!r} lacks letters from a to z, or is a competition of ours: name another folder with --to"
+        )
+    if not 0 < test_share < 1:
+        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
+
+
+def _write(
+    staged: Path, files: Mapping[str, pd.DataFrame | str], layout: Mapping[str, Any], targets: Sequence[str]
+) -> None:
+    for name, part in files.items():
+        write_file(staged / name, part if isinstance(part, str) else csv_text(part))
+    competition = write_config(staged, layout, targets)
+    if not (score := competition.grade(competition.sample_submission)).valid:
+        raise CompetitionError(
+            f"{layout['metric']} cannot score a constant guess of {', '.join(targets)}: {score.error}"
+        )
 
 
 def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
@@ -321,8 +329,9 @@ def _columns(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> d
     return columns
 
 
-def _description(name: str, sample: pd.DataFrame, examples: _Examples, order: str, metric: str) -> str:
+def _description(name: str, examples: _Examples, is_test: np.ndarray, order: str, metric: str) -> str:
     features, labels, scoring = examples.features, examples.labels, examples.scoring
+    sample = _sample(examples.ids[is_test], examples.answers[~is_test], scoring)
     direction = "higher" if scoring.higher_is_better else "lower"
     what = ", ".join(examples.goals)
     rule = scoring.rule_for(sample[sample.columns[1:]])
