@@ -68,6 +68,7 @@ def test_facts(comps):
     for name, comp in comps.items():
         assert (comp.id, comp.slug) == (name, name)
         assert (comp.metric, comp.higher_is_better, comp.id_column) == FACTS[name]
+        assert (comp.better(1.0, 0.0), comp.better(0.0, 1.0)) == (comp.higher_is_better, not comp.higher_is_better)
         assert comp.answers.parent == comp.public_dir.parent / "private"
 
 

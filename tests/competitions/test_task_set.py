@@ -276,5 +276,5 @@ def test_a_sample_submission_with_other_rows(tmp_path):
         ("id,y\n3,a\n5,a\n", "1 of 2 ids are not in the test set: 5"),
     ):
         (folder / "public/sample_submission.csv").write_text(sample)
-        with pytest.raises(CompetitionError, match=f"of 'own' in .* does not fit the answers: {why}"):
+        with pytest.raises(CompetitionError, match=f"of 'own', .* does not fit the answers: {why}"):
             TaskSet([str(folder)])["own"]

@@ -27,7 +27,7 @@ LEAST_S, SLOWER = 60.0, 20.0
 
 
 def bench_folder(competition_id: str) -> Path | None:
-    """The folder of a competition in an installed `mlebench`, which is found, not imported; `None` if there is none."""
+    """The folder of a competition in an installed `mlebench`, which is not imported; `None` if there is none."""
     package = find_spec("mlebench") if re.fullmatch(r"[\w-]+", competition_id) else None
     for location in (package.submodule_search_locations or []) if package else []:
         if (folder := Path(location) / "competitions" / competition_id).is_dir():
@@ -60,8 +60,8 @@ class BenchCompetition(Competition):
 
     def _graded(self, submission: str) -> dict[str, Any]:
         """
-        The grader's answer. A program cannot choose to be our failure: a submission is invalid if the grader breaks off or
-        hangs twice, each time after it has scored one that is known to be valid.
+        The grader's answer. A program cannot choose to be our failure: a submission is invalid if the grader breaks
+        off or hangs twice, each time after it has scored one that is known to be valid.
         """
         for _ in range(2):
             control = self._control()
@@ -88,7 +88,7 @@ class BenchCompetition(Competition):
             raise CompetitionError(f"{self.id!r} cannot be graded: {error}") from error
         if not works:
             raise CompetitionError(
-                f"MLE-bench's code scores neither the sample submission of {self.id!r} nor the right one: prepare it again"
+                f"MLE-bench scores neither the sample submission of {self.id!r} nor the right one: prepare it again"
             )
 
     @property
@@ -98,8 +98,8 @@ class BenchCompetition(Competition):
 
 def load_bench(competition_id: str, data_dir: Path) -> BenchCompetition:
     """
-    Loads a competition that `mlebench prepare` has put into `data_dir`. Raises [`CompetitionError`] if MLE-bench does not
-    start, or files are missing.
+    Loads a competition that `mlebench prepare` has put into `data_dir`. Raises [`CompetitionError`] if MLE-bench does
+    not start, or files are missing.
     """
     try:
         facts = _grader(str(data_dir), os.getpid()).ask(CONTROL_S, ask="describe", name=competition_id)
@@ -124,7 +124,7 @@ def _not_here(answers: pd.DataFrame, predictions: pd.DataFrame) -> float:
 
 
 class BenchGrader:
-    """A process with MLE-bench, for a folder of prepared data. It starts with the first question, and again if it ended."""
+    """A process with MLE-bench, for a folder of prepared data. It starts with the first question."""
 
     def __init__(self, data_dir: str):
         self._data_dir = data_dir
@@ -133,8 +133,8 @@ class BenchGrader:
 
     def ask(self, limit_s: float, **question: str) -> dict[str, Any]:
         """
-        Asks a question of `bench_grader.py`, and waits for the answer, so many seconds at most. Raises [`GradingFailed`] if
-        the process ended, took too long, or failed.
+        Asks a question of `bench_grader.py`, and waits for the answer, so many seconds at most. Raises
+        [`GradingFailed`] if the process ended, took too long, or failed.
         """
         with self._lock:
             process = self._process

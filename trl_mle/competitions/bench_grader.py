@@ -1,6 +1,6 @@
 """
-Runs in a process of its own, which has MLE-bench: answers questions about its competitions, and grades submissions with its
-code. It reads a line of JSON from stdin for each question and writes one to stdout. It imports nothing of `trl_mle`.
+Runs in a process of its own, which has MLE-bench: answers questions about its competitions, and grades submissions.
+It reads a line of JSON from stdin for each question and writes one to stdout. It imports nothing of `trl_mle`.
 """
 
 import contextlib

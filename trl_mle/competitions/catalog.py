@@ -47,7 +47,7 @@ MLEBENCH_COMPETITIONS = {
 
 
 def competition_from_folder(competition_id: str, layout: Layout, prepared: Path) -> Competition:
-    """Loads the competition in a folder that holds `public/` and `private/`. Raises [`CompetitionError`] if it is not whole."""
+    """Loads the competition in a folder. Raises [`CompetitionError`] if it is not whole."""
     public, private = prepared / "public", prepared / "private"
     sample, answers = public / layout.sample_submission, private / layout.answers
     for path in (sample, answers):
@@ -66,7 +66,7 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
         raise CompetitionError(f"{competition_id!r}: {sample} lacks the columns {', '.join(map(repr, missing))}")
     if layout.id_column in targets or len(set(targets)) < len(targets) or not set(layout.text_columns) <= set(targets):
         raise CompetitionError(
-            f"{competition_id!r}: target_columns must be different columns, not the id column, and text_columns among them"
+            f"{competition_id!r}: target_columns must be different columns without the id, and text_columns among them"
         )
     if layout.group_column is not None and (train := public / "train.csv").is_file():
         with train.open(encoding="utf-8-sig", errors="replace") as file:

@@ -27,7 +27,7 @@ _EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"f
 
 
 class CompetitionError(ValueError):
-    """A competition is unknown, not prepared or not supported. The user must fix it; it is never a submission's fault."""
+    """A competition is unknown, not prepared or not supported. It is never a submission's fault."""
 
 
 class GradingFailed(RuntimeError):
@@ -85,14 +85,14 @@ class Competition:
         id_column (`str`, *optional*, defaults to `"id"`):
             Column that matches a submission's rows with the answers', in any order; rows with the same id in order.
         exact_columns, id_first, in_file_order (`bool`, *optional*, defaults to `False`):
-            Whether a submission must not have other columns; whether the id must be its first one; whether rows are compared
-            in the order of the files, whatever the ids.
+            Whether a submission must not have other columns; whether the id must be its first one; whether rows are
+            compared in the order of the files, whatever the ids.
         row_sum_decimals (`int`, *optional*):
             Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
         group_column (`str`, *optional*):
             Column whose values differ between training and test data, such as a patient: it is no feature.
         text_columns (`tuple[str, ...]`, *optional*):
-            Target columns that are texts, even if all answers look like numbers: labels 1, 2 and x, where no answer is x.
+            Target columns that are texts, even if all answers look like numbers: 1, 2 and x, where no answer is x.
         custom_metric ([`Metric`], *optional*):
             The metric, if it is not in `METRICS`. Any exception that it raises makes a submission invalid.
         holdout (`float`, *optional*, defaults to `0.0`):
@@ -115,7 +115,7 @@ class Competition:
     custom_metric: Metric | None = None
     holdout: float = 0.0
 
-    # Where this package does not grade: what does, for messages, and how many seconds that may take, in another process
+    # Where this package does not grade: what does, for messages, and the seconds that it may take in its process
     grader: ClassVar[str] = ""
     grading_s: ClassVar[float] = 0.0
 
@@ -195,8 +195,8 @@ class Competition:
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
         """
-        Predictions of a submission, shape (rows of the answers, targets), with the ids as index. Raises `ValueError` if they
-        do not fit the answers.
+        Predictions of a submission, shape (rows of the answers, targets), with the ids as index. Raises `ValueError`
+        if they do not fit the answers.
         """
         answers, table = self._answers, _read_submission(submission, self._answers)
         wanted = [*([] if self.in_file_order else [self.id_column]), *self.target_columns]
@@ -215,8 +215,8 @@ class Competition:
 
     def check_answers(self) -> None:
         """
-        Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded, or if the
-        sample submission has other rows.
+        Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded, or if
+        the sample submission has other rows.
         """
         answers, _ = self._answers, self._held_out
         try:
@@ -227,7 +227,8 @@ class Competition:
                 _rows_in_order_of(answers.index, pd.Index(sample[self.id_column]))
         except (ValueError, OSError) as error:
             raise CompetitionError(
-                f"the sample submission of {self.id!r} in {self.sample_submission} does not fit the answers: {_one_line(error)}"
+                f"the sample submission of {self.id!r}, {self.sample_submission}, does not fit the answers: "
+                f"{_one_line(error)}"
             ) from error
 
     @cached_property
@@ -243,8 +244,8 @@ class Competition:
                 self._score(self._answers[rows], _best_predictions(self._answers[rows]))
             except ValueError as error:
                 raise CompetitionError(
-                    f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}, cannot be "
-                    f"graded: {_one_line(error)}; set holdout: 0"
+                    f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}, "
+                    f"cannot be graded: {_one_line(error)}; set holdout: 0"
                 ) from error
         return held_out
 
@@ -266,7 +267,7 @@ class Competition:
         return answers
 
     def _score_part(self, rows: np.ndarray, predictions: pd.DataFrame, undefined: float | None) -> float:
-        """The score on a part of the rows, for predictions that are valid on all rows, but may be constant on these."""
+        """The score on a part of the rows, for predictions that are valid on all rows."""
         try:
             return self._score(self._answers[rows], predictions[rows])
         except ValueError:
@@ -322,7 +323,7 @@ def _require_columns(table: pd.DataFrame, wanted: list[str], what: str) -> None:
 
 def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
     """
-    Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match, as in MLE-bench's graders.
+    Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match, as in MLE-bench.
     """
     if ids.equals(wanted):
         return slice(None)

@@ -18,8 +18,9 @@ def content_digest(competition: Competition) -> str:
     SHA-256 of everything that programs can read and that grading depends on: the bytes of the files, and all fields
     except the id. A custom metric counts with its name and the file of its module.
     """
-    values = {item.name: getattr(competition, item.name) for item in fields(Competition) if item.name != "id"}
-    settings = {name: _described(value) for name, value in values.items()} | {"source": _source(competition.metric)}
+    names = [item.name for item in fields(Competition) if item.name != "id"]
+    settings = {name: _described(getattr(competition, name)) for name in names}
+    settings["source"] = _source(competition.metric)
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 

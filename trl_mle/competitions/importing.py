@@ -36,15 +36,7 @@ class Package(NamedTuple):
 
     @classmethod
     def at(cls, folder: Path) -> "Package":
-        """
-        Finds the files of a package. Raises [`CompetitionError`] if one is missing.
-
-        | | public files | answers |
-        |---|---|---|
-        | OpenMLE, MLE-Dojo | `data/public/` | `data/private/test_answer.csv` |
-        | SandMLE | `prepared/public/` | `answer.csv` among them |
-        | a flat folder | the folder | `test_answer.csv` among them |
-        """
+        """Finds the files of a package, see docs/competitions.md. Raises [`CompetitionError`] if one is missing."""
         public = next(folder / name for name in PUBLIC if (folder / name).is_dir())
         answers = _first(place / name for place in (public.parent / "private", public, folder) for name in ANSWERS)
         if answers is None:
@@ -59,7 +51,7 @@ class Package(NamedTuple):
 
     @property
     def public_files(self) -> list[Path]:
-        """The files for programs, without the answers, what computes scores, what is written anew, and hidden files (.git)."""
+        """The files for programs, without the answers, what computes scores, and hidden files (.git)."""
         left_out = {self.answers, self.description, self.sample}
         left_out |= {self.public / name for name in (*ANSWERS, *METRICS)}
         others = PRIVATE if self.public == self.folder else ()
@@ -75,8 +67,8 @@ class Package(NamedTuple):
 
 def find_packages(folder: Path) -> list[Path]:
     """
-    The packages in a folder: the folder itself, or its subfolders. Raises [`CompetitionError`] if it is neither a package nor
-    has subfolders.
+    The packages in a folder: the folder itself, or its subfolders. Raises [`CompetitionError`] if it is neither a
+    package nor has subfolders.
     """
     folder = folder.resolve()  # the name of `.` is empty
     if any((folder / name).is_dir() for name in PUBLIC[:-1]) or any((folder / name).is_file() for name in ANSWERS):
@@ -91,18 +83,9 @@ def find_packages(folder: Path) -> list[Path]:
 
 def import_package(folder: Path, to: Path, metric: str, higher_is_better: bool | None = None) -> Competition:
     """
-    Makes a competition of a package of another project. Its code does not run. The sample submission is a constant guess.
-
-    Args:
-        folder (`Path`):
-            Folder of the package, see [`Package.at`].
-        to (`Path`):
-            Folder to write, which must not exist yet.
-        metric (`str`), higher_is_better (`bool`, *optional*):
-            The metric, see [`~trl_mle.competitions.metrics.find_metric`].
-
-    Raises:
-        `ValueError`: The package lacks something, shows its answers, or the metric cannot score them.
+    Makes a competition of a package, whose code does not run, in a folder that must not exist yet. The sample
+    submission is a constant guess. For the metric see [`~trl_mle.competitions.metrics.find_metric`]. Raises a
+    `ValueError` if the package lacks something, shows its answers, or the metric cannot score them.
     """
     scoring = find_metric(metric, higher_is_better)
     check_links(folder)

@@ -21,8 +21,8 @@ from trl_mle.spelling import did_you_mean
 
 def list_competitions() -> list[str]:
     """
-    The ids that [`load_competition`] takes, without the generated tasks. MLE-bench's competitions must be prepared with its
-    own tool.
+    The ids that [`load_competition`] takes, without the generated tasks. MLE-bench's competitions must be prepared
+    with its own tool.
     """
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
@@ -37,11 +37,11 @@ def load_competition(
         competition_id (`str` or `Path`):
             One of [`list_competitions`], where size and seed of a mirror may follow (see
             [`~trl_mle.competitions.mirrors.load_mirror`]); `task:train/<n>` or `task:test/<n>` (see
-            [`~trl_mle.competitions.families.load_task`]); another of MLE-bench's competitions, if `mlebench` is installed, whose
-            own code then grades it; a folder: its path, or its name in `data_dir`; or `hf://datasets/<owner>/<name>/<folder>`, a
-            folder of a dataset on the Hub. A folder holds `public/` and `private/`, itself or in `prepared/`, and a
-            `competition.yaml`, whose keys are the arguments of [`~trl_mle.competitions.catalog.Layout`] and `id`, by default
-            `competition_id`.
+            [`~trl_mle.competitions.families.load_task`]); another of MLE-bench's competitions, if `mlebench` is
+            installed, whose own code then grades it; a folder: its path, or its name in `data_dir`; or
+            `hf://datasets/<owner>/<name>/<folder>`, a folder of a dataset on the Hub. A folder holds `public/` and
+            `private/`, itself or in `prepared/`, and a `competition.yaml`, whose keys are the arguments of
+            [`~trl_mle.competitions.catalog.Layout`] and `id`, by default `competition_id`.
         data_dir (`Path` or `str`, *optional*):
             Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
             MLE-bench's own default.
@@ -52,8 +52,8 @@ def load_competition(
         [`Competition`]: The competition, ready to be read and graded.
 
     Raises:
-        [`CompetitionError`]: There is no such competition, or it is not prepared, or a link leads out of its public files, or
-            its answers cannot be held out in part.
+        [`CompetitionError`]: There is no such competition, it is not prepared, a link leads out of its public files,
+            or its answers cannot be held out in part.
     """
     competition = _load(os.fspath(competition_id), data_dir)
     check_links(competition.public_dir)
@@ -74,8 +74,8 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         folder = download(competition_id)
         if str(_read_config(folder / CONFIG).get("metric")) not in METRICS:
             raise CompetitionError(  # who wrote it must not choose what is imported
-                f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download the folder "
-                f"(hf download --local-dir) and name that"
+                f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download the "
+                "folder (hf download --local-dir) and name that"
             )
         return replace(_load_folder(competition_id, folder), id=without_revision(competition_id))
     in_data_dir = _in_data_dir(competition_id, data_dir)
@@ -104,7 +104,7 @@ def folders_in(folder: Path) -> list[Path]:
 
 
 def id_of(competition_id: str, data_dir: Path | str | None = None) -> str:
-    """The id of the competition that [`load_competition`] loads, without loading it: a folder may have one of its own."""
+    """The id of the competition that [`load_competition`] loads, without loading it."""
     if competition_id in list_competitions() or competition_id.startswith((PREFIX, TASK_PREFIX)):
         return competition_id
     if competition_id.startswith(HUB_PREFIX):
@@ -144,8 +144,8 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     config = folder / CONFIG
     if not config.is_file():
         raise CompetitionError(
-            f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, with lines such as "
-            "'metric: roc_auc' and 'id_column: id'; for one of MLE-bench's, install mlebench instead"
+            f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, with lines such "
+            "as 'metric: roc_auc' and 'id_column: id'; for one of MLE-bench's, install mlebench instead"
         )
     content = _read_config(config)
     default = _default_id(competition_id)

@@ -1,6 +1,6 @@
 """
 Small real competitions from scikit-learn's bundled data: no download, graded in milliseconds. Their labels are part of
-every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder from programs, `sandbox="none"` does not.
+every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder from programs.
 """
 
 from functools import partial
@@ -20,40 +20,26 @@ from trl_mle.data_files import read_data
 TEST_SHARE = 0.3
 
 
-# Features, labels as in train.csv, answers as in a submission
-Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+def _tables(competition_id: str) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Features, labels as in train.csv, answers as in a submission."""
+    datasets = import_module("sklearn.datasets")  # here, because it takes a second
+    if competition_id == "digits":
+        images, digits = datasets.load_digits(return_X_y=True)
+        features = pd.DataFrame(images.astype(int), columns=[f"pixel_{i}" for i in range(images.shape[1])])
+        one_hot = pd.DataFrame(np.eye(10, dtype=int)[digits], columns=[f"digit_{i}" for i in range(10)])
+        return features, pd.DataFrame({"label": digits}), one_hot
+    options = {"scaled": False} if competition_id == "diabetes" else {}
+    bunch = getattr(datasets, f"load_{competition_id.replace('-', '_')}")(**options)
+    target = bunch.target
+    if competition_id == "breast-cancer":
+        target = 1 - target  # scikit-learn codes malignant as 0
+    elif competition_id == "diabetes":
+        target = target / 100  # so that the score, and the reward, is of order 1
+    names = [name.replace(" ", "_").replace("/", "_") for name in bunch.feature_names]
+    labels = pd.DataFrame({LOCAL_COMPETITIONS[competition_id]["targets"][0]: target})
+    return pd.DataFrame(bunch.data, columns=names), labels, labels
 
 
-def _load_digits(datasets: Any) -> Tables:
-    images, digits = datasets.load_digits(return_X_y=True)
-    features = pd.DataFrame(images.astype(int), columns=[f"pixel_{i}" for i in range(images.shape[1])])
-    one_hot = pd.DataFrame(np.eye(10, dtype=int)[digits], columns=[f"digit_{i}" for i in range(10)])
-    return features, pd.DataFrame({"label": digits}), one_hot
-
-
-def _load_breast_cancer(datasets: Any) -> Tables:
-    bunch = datasets.load_breast_cancer()
-    features = pd.DataFrame(bunch.data, columns=[name.replace(" ", "_") for name in bunch.feature_names])
-    labels = pd.DataFrame({"malignant": 1 - bunch.target})  # scikit-learn codes malignant as 0
-    return features, labels, labels
-
-
-def _load_diabetes(datasets: Any) -> Tables:
-    bunch = datasets.load_diabetes(scaled=False)
-    labels = pd.DataFrame({"progression": bunch.target / 100})  # so that the score, and the reward, is of order 1
-    return pd.DataFrame(bunch.data, columns=bunch.feature_names), labels, labels
-
-
-def _load_wine(datasets: Any) -> Tables:
-    bunch = datasets.load_wine()
-    features = pd.DataFrame(bunch.data, columns=[name.replace("/", "_") for name in bunch.feature_names])
-    labels = pd.DataFrame({"cultivar": bunch.target})
-    return features, labels, labels
-
-
-_LOADERS = {
-    "digits": _load_digits, "breast-cancer": _load_breast_cancer, "diabetes": _load_diabetes, "wine": _load_wine,
-}  # fmt: skip
 LOCAL_COMPETITIONS: dict[str, dict[str, Any]] = read_data(Path(__file__).with_name("local.yaml"))
 
 
@@ -67,8 +53,7 @@ def load_local(competition_id: str) -> Competition:
 
 def _write(competition_id: str, prepared: Path) -> None:
     local = LOCAL_COMPETITIONS[competition_id]
-    datasets = import_module("sklearn.datasets")  # here, because it takes a second
-    features, labels, answers = _LOADERS[competition_id](datasets)
+    features, labels, answers = _tables(competition_id)
     # scikit-learn's rows are partly sorted by class, so use random ids and a random order. RandomState, because numpy
     # promises that its stream never changes.
     random = np.random.RandomState(0)

@@ -45,7 +45,7 @@ def human_rank(competition: Competition, score: float) -> float | None:
 
 
 def leaderboard(competition: Competition) -> np.ndarray | None:
-    """The final scores of Kaggle's teams, from an installed `mlebench`. Raises [`CompetitionError`] if its file has none."""
+    """Kaggle's final scores, from an installed `mlebench`. Raises [`CompetitionError`] if its file has none."""
     folder = bench_folder(competition.id)
     if folder is None or not (path := folder / "leaderboard.csv").is_file():
         return None
@@ -57,8 +57,8 @@ def leaderboard(competition: Competition) -> np.ndarray | None:
 
 def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalThresholds:
     """
-    Applies Kaggle's rule (https://www.kaggle.com/progression) to the final scores of the teams, in any order: the number
-    of medals depends on the number of teams.
+    Applies Kaggle's rule (https://www.kaggle.com/progression) to the final scores of the teams, in any order: the
+    number of medals depends on the number of teams.
     """
     best_first = np.sort(scores)[::-1] if higher_is_better else np.sort(scores)
     teams = len(best_first)

@@ -1,7 +1,7 @@
 """
-The metrics: scikit-learn's where it has one that neither warns about odd predictions nor grows with the number of labels.
-Each takes answers and predictions as tables with the same rows and columns, of floats, or of texts if the answers are texts,
-and raises a `ValueError` that explains why it cannot score predictions.
+The metrics: scikit-learn's where it has one that neither warns about odd predictions nor grows with the number of
+labels. Each takes answers and predictions as tables with the same rows and columns, of floats, or of texts if the
+answers are texts, and raises a `ValueError` that explains why it cannot score predictions.
 """
 
 from collections.abc import Callable
@@ -32,16 +32,16 @@ Score = Callable[[pd.DataFrame, pd.DataFrame], float]
 
 
 class Metric(NamedTuple):
-    """The facts about a metric, for graders, prompts and `trl-mle new`. `score` is a function of the answers and predictions."""
+    """The facts about a metric, for graders, prompts and `trl-mle new`; `score` takes answers and predictions."""
 
     score: Score
     higher_is_better: bool
     takes: Takes = Takes.NUMBERS
     best: float | None = None  # the best possible score, if known
     rule: str = ""  # what makes predictions invalid, as a sentence for prompts; labels have a rule of their own
-    # Its value on a part of the rows where it is undefined for predictions that it can score on all, see `Competition.grade`
+    # Its value on a part of the rows where it is undefined, though not on all, see `Competition.grade`
     undefined: float | None = None
-    # The best constant for a column of answers, or several values in turn. By default the most frequent label, or the mean
+    # The best constant for a column of answers, or values in turn; by default the most frequent label, or the mean
     guess: Callable[[pd.Series], Any] | None = None
 
     def gain(self, score: float) -> float:
@@ -102,8 +102,8 @@ def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
     if not sums_to_one.all():
         row = int(np.argmin(sums_to_one))
         raise ValueError(
-            f"the probabilities of each row must sum to 1, but in {(~sums_to_one).sum()} of {len(y_pred)} rows they do "
-            f"not (id {y_pred.index[row]!r}: {y_pred.iloc[row].sum():.10g})"
+            f"the probabilities of each row must sum to 1, but in {(~sums_to_one).sum()} of {len(y_pred)} rows they "
+            f"do not (id {y_pred.index[row]!r}: {y_pred.iloc[row].sum():.10g})"
         )
 
 
@@ -140,7 +140,7 @@ def _columnwise(score: Score, y_true: pd.DataFrame, y_pred: pd.DataFrame) -> flo
 
 
 def _log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """Of class probabilities against one-hot answers. scikit-learn's warns about sums that this tolerance lets pass."""
+    """Of class probabilities. scikit-learn's warns about sums that this tolerance lets pass."""
     _check_probabilities(y_pred)
     check_row_sums(y_pred, np.isclose(y_pred.to_numpy().sum(axis=1), 1, atol=1e-6))
     eps = np.finfo(float).eps
@@ -148,7 +148,7 @@ def _log_loss(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
 
 
 def top_k_accuracy(k: int) -> Metric:
-    """The share of rows whose label is among the `k` likeliest, of which there must be more; the later of a tie counts first."""
+    """The share of rows whose label is among the `k` likeliest; the later of a tie counts first."""
     return Metric(partial(_top_k_accuracy, k), higher_is_better=True, takes=Takes.PROBABILITIES, best=1.0)
 
 
@@ -191,7 +191,9 @@ def _mcc(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _quadratic_weighted_kappa(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """1 - E[(a - b)²] / E[(a - b')²], where a and b are the ranks of a row's two labels, and b' is that of another row."""
+    """
+    1 - E[(a - b)²] / E[(a - b')²], where a and b are the ranks of a row's two labels, and b' is that of another row.
+    """
     a, b = _label_codes(y_true, y_pred)
     _vary(np.concatenate([a, b]))
     return float(1 - ((a - b) ** 2).mean() / (a.var() + b.var() + (a.mean() - b.mean()) ** 2))
@@ -236,7 +238,9 @@ def _two_quantiles(answers: pd.Series) -> list[float]:
 
 
 def pinball(quantile: float) -> Metric:
-    """The pinball loss of a quantile: its expectation is least if predictions exceed the answers with this probability."""
+    """
+    The pinball loss of a quantile: its expectation is least if predictions exceed the answers with this probability.
+    """
     guess = partial(pd.Series.quantile, q=quantile)
     return Metric(partial(_scikit_learn, "mean_pinball_loss", alpha=quantile), False, best=0.0, guess=guess)
 
@@ -300,9 +304,10 @@ METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_colu
 
 def find_metric(name: str, higher_is_better: bool | None = None, takes: str | None = None) -> Metric:
     """
-    Finds a metric by its name: a key of `METRICS`, or `my_module.my_metric`, a function of the answers and the predictions
-    or a [`Metric`], in a module in the current folder or on `PYTHONPATH`. A function needs `higher_is_better`, and may state
-    what it `takes` (numbers by default); both are not allowed otherwise. Raises a `ValueError` that says what is wrong.
+    Finds a metric by its name: a key of `METRICS`, or `my_module.my_metric`, a function of the answers and the
+    predictions or a [`Metric`], in a module in the current folder or on `PYTHONPATH`. A function needs
+    `higher_is_better`, and may state what it `takes` (numbers by default); both are not allowed otherwise. Raises a
+    `ValueError` that says what is wrong.
     """
     metric = METRICS.get(name)
     if metric is None:

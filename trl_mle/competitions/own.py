@@ -67,36 +67,30 @@ def new_competition(
     read_csv: Mapping[str, Any] | None = None,
 ) -> Competition:
     """
-    Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set. Rows without a
-    label and columns without information are left out. What the user should know is logged, a line for each.
+    Makes a competition from a labelled table: a part of the rows, stratified by label, becomes the test set. Rows
+    without a label and columns without information are left out. What the user should know is logged, a line for each.
 
     Args:
         table (`Path`), test (`Path`, *optional*):
-            Tables with a row for each example, with and without labels, see [`~trl_mle.competitions.reading.read_table`]. The
-            latter's rows, with all of the former, become the folder `final/`, see [`final_competition`].
+            Tables with a row for each example, with and without labels, see
+            [`~trl_mle.competitions.reading.read_table`]. The latter's rows, with all of the former, become the folder
+            `final/`, see [`final_competition`].
         targets (`Sequence[str]`), id_column (`str`, *optional*):
-            Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first whose
-            name ends in `id` and whose values differ; else ids are made.
-        metric (`str`), higher_is_better (`bool`, *optional*):
-            As in [`~trl_mle.competitions.metrics.find_metric`].
-        folder (`Path`):
-            Folder to write, which must not exist yet; its name is the competition's.
-        test_share (`float`, *optional*, defaults to `0.25`):
-            Share of the rows whose labels to hide.
-        split (`str`, *optional*):
-            Hides the last rows (`"time:COLUMN"`, of dates or numbers), or all rows of some groups (`"group:COLUMN"`).
+            Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first
+            whose name ends in `id` and whose values differ; else ids are made.
+        metric (`str`), higher_is_better (`bool`, *optional*), folder (`Path`):
+            See [`~trl_mle.competitions.metrics.find_metric`]; a new folder, whose name is the competition's.
+        test_share (`float`, *optional*, defaults to `0.25`), split (`str`, *optional*):
+            Share of the rows whose labels to hide, and which: the last (`"time:COLUMN"`) or whole groups
+            (`"group:COLUMN"`).
         read_csv (`Mapping[str, Any]`, *optional*):
-            How both tables are written: options of `pandas.read_csv`, see [`~trl_mle.competitions.reading.read_table`].
+            How both tables are written: options of `pandas.read_csv`, see
+            [`~trl_mle.competitions.reading.read_table`].
 
     Raises:
         `ValueError`, `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
-    if not path_slug(folder.name) or folder.name in list_competitions():
-        raise CompetitionError(
-            f"{folder.name!r} lacks letters from a to z, or is the name of a competition of ours: name another folder with --to"
-        )
-    if not 0 < test_share < 1:
-        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
+    _check(folder, test_share)
     options = dict(read_csv or {})
     targets, id_column = [clean_name(name) for name in targets], id_column and clean_name(id_column)
     scoring = find_metric(metric, higher_is_better)
@@ -109,28 +103,44 @@ def new_competition(
         shown, known = [examples.ids] * examples.has_own_ids, examples.targets
         report_copies(pd.concat([examples.features, known], axis=1), is_test)
         report_telling_columns(as_read(pd.concat([*shown, examples.features], axis=1)), as_read(known))
-        files = _files(examples, is_test)
+        files: dict[str, pd.DataFrame | str] = {**_files(examples, is_test)}
         if test is not None:
             files |= _final_files(read_table(test, options), test, examples)
-        for name, part in files.items():
-            write_file(staged / name, csv_text(part))
-        text = _description(folder.name, files["public/sample_submission.csv"], examples, order, metric)
-        for name in ("public", FINAL) if test is not None else ("public",):
-            write_file(staged / name / "description.md", text)
+        text = _description(folder.name, examples, is_test, order, metric)
+        files |= {f"{name}/description.md": text for name in ("public", FINAL) if f"{name}/test.csv" in files}
         layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
         layout |= _columns(examples.answers, is_test, split)
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
-        competition = write_config(staged, layout, targets)
-        if not (score := competition.grade(competition.sample_submission)).valid:
-            raise CompetitionError(f"{metric} cannot score a constant guess of {', '.join(targets)}: {score.error}")
+        _write(staged, files, layout, targets)
     return load_competition(str(folder.absolute()))
+
+
+def _check(folder: Path, test_share: float) -> None:
+    if not path_slug(folder.name) or folder.name in list_competitions():
+        raise CompetitionError(
+            f"{folder.name!r} lacks letters from a to z, or is a competition of ours: name another folder with --to"
+        )
+    if not 0 < test_share < 1:
+        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
+
+
+def _write(
+    staged: Path, files: Mapping[str, pd.DataFrame | str], layout: Mapping[str, Any], targets: Sequence[str]
+) -> None:
+    for name, part in files.items():
+        write_file(staged / name, part if isinstance(part, str) else csv_text(part))
+    competition = write_config(staged, layout, targets)
+    if not (score := competition.grade(competition.sample_submission)).valid:
+        raise CompetitionError(
+            f"{layout['metric']} cannot score a constant guess of {', '.join(targets)}: {score.error}"
+        )
 
 
 def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
     """
-    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises [`CompetitionError`] if
-    its answers cannot be graded.
+    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises
+    [`CompetitionError`] if its answers cannot be graded.
     """
     write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
     competition = load_competition(str(staged))
@@ -144,8 +154,8 @@ def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]
 
 def final_competition(competition: Competition) -> Competition | None:
     """
-    The competition of the unlabelled rows, for programs that see all known labels; `None` if there are none. Its answers
-    are placeholder labels: it only grades the format of a submission.
+    The competition of the unlabelled rows, for programs that see all known labels; `None` if there are none. Its
+    answers are placeholder labels: it only grades the format of a submission.
     """
     folder = competition.public_dir.parent / FINAL
     if not folder.is_dir():
@@ -220,7 +230,7 @@ def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[s
     id_column, features, answers = str(examples.ids.name), list(examples.features), examples.answers
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
         raise CompetitionError(
-            f"{table} lacks {listed(missing)}, which the rows with labels have: add what is lacking, or remove it there"
+            f"{table} lacks {listed(missing)}, which the rows with labels have: add it, or remove it there"
         )
     unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
     ids = unknown[id_column]
@@ -260,7 +270,10 @@ def _check_ids(ids: pd.Series) -> None:
 
 
 def _as_equal(cells: pd.Series) -> pd.Series:
-    """Cells that programs may read as the same, as the same value: 01 is 1 where a file, or a part of it, holds only numbers."""
+    """
+    Cells that programs may read as the same, as the same value: 01 is 1 where a file, or a part of it, holds only
+    numbers.
+    """
     numbers = pd.to_numeric(cells, errors="coerce")
     return numbers.astype(object).where(numbers.abs() < 2**53, cells)
 
@@ -316,8 +329,9 @@ def _columns(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> d
     return columns
 
 
-def _description(name: str, sample: pd.DataFrame, examples: _Examples, order: str, metric: str) -> str:
+def _description(name: str, examples: _Examples, is_test: np.ndarray, order: str, metric: str) -> str:
     features, labels, scoring = examples.features, examples.labels, examples.scoring
+    sample = _sample(examples.ids[is_test], examples.answers[~is_test], scoring)
     direction = "higher" if scoring.higher_is_better else "lower"
     what = ", ".join(examples.goals)
     rule = scoring.rule_for(sample[sample.columns[1:]])

@@ -40,8 +40,8 @@ def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None])
 @contextmanager
 def new_folder(folder: Path, refusal: Exception) -> Iterator[Path]:
     """
-    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal` if the
-    folder exists, or another process makes it meanwhile.
+    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal`
+    if the folder exists, or another process makes it meanwhile.
     """
     if folder.exists():
         raise refusal
@@ -84,8 +84,8 @@ def copy_files(source: Path, target: Path) -> None:
 
 def check_links(folder: Path) -> None:
     """
-    Raises [`CompetitionError`] if a link in a folder leads out of it, to labels or to any file of the user's. Sandboxed
-    programs cannot follow it, but prompts and exports would. The folder itself may be a link.
+    Raises [`CompetitionError`] if a link in a folder leads out of it, to labels or to any file of the user's.
+    Sandboxed programs cannot follow it, but prompts and exports would. The folder itself may be a link.
     """
     real = os.path.realpath(folder)
     for place, folders, files in os.walk(folder):
@@ -97,7 +97,9 @@ def check_links(folder: Path) -> None:
 
 
 def _make_folder(path: Path) -> None:
-    """Makes a folder and its parents with mode 0755, regardless of the umask: sandboxed programs run as another user."""
+    """
+    Makes a folder and its parents with mode 0755, regardless of the umask: sandboxed programs run as another user.
+    """
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(exist_ok=True)

@@ -46,9 +46,9 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
 
 def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """
-    Reads a table with a header, all cells as texts without surrounding spaces; numbers that only the options make numbers are
-    rewritten. The index counts the rows as a spreadsheet does: the header is row 1. Raises [`CompetitionError`] or
-    `FileNotFoundError` if the file is no such table, or does not exist.
+    Reads a table with a header, all cells as texts without surrounding spaces; numbers that only the options make
+    numbers are rewritten. The index counts the rows as a spreadsheet does: the header is row 1. Raises
+    [`CompetitionError`] or `FileNotFoundError` if the file is no such table, or does not exist.
 
     Args:
         path (`Path`):
@@ -121,8 +121,8 @@ def _text(path: Path, encoding: str | None) -> str:
     if "\0" in text:
         guess = from_bytes(content, cp_isolation=_ENCODINGS).best()
         raise CompetitionError(
-            f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv encoding="
-            f"{'utf-16' if guess is None else guess.encoding}"
+            f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv "
+            f"encoding={'utf-16' if guess is None else guess.encoding}"
         )
     return text
 
@@ -151,8 +151,8 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
             line = rows.line_num + 1
     except csv.Error as error:
         raise CompetitionError(
-            f"line {line} of {path}: a cell that begins with a quote does not end with it ({error}): if quotes belong to "
-            r"the texts, --read_csv quoting=3; if \ stands before those that do, --read_csv 'escapechar=\'"
+            f"line {line} of {path}: a cell that begins with a quote does not end with it ({error}): if quotes belong "
+            r"to the texts, --read_csv quoting=3; if \ stands before those that do, --read_csv 'escapechar=\'"
         ) from error
     if not lengths:
         raise CompetitionError(f"{path} is empty")
@@ -160,9 +160,9 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
     for line, length in lengths[: len(lengths) - options.get("skipfooter", 0)]:
         if length != width and not options.keys() & set(PLACES):
             raise CompetitionError(
-                f"line {line} of {path} has {length} cells, and the header {width}: quote texts that hold a separator; leave out "
-                "lines with --read_csv skiprows=1 or skipfooter=1, a cell too many with index_col=0 (R's row names) or "
-                "index_col=false"
+                f"line {line} of {path} has {length} cells, and the header {width}: quote texts that hold a "
+                "separator; leave out lines with --read_csv skiprows=1 or skipfooter=1, a cell too many with "
+                "index_col=0 (R's row names) or index_col=false"
             )
 
 
@@ -205,6 +205,6 @@ def _check_last_row(path: Path, cells: pd.DataFrame) -> None:
         cell = column.iloc[0]
         if re.fullmatch(_TOTAL, cell) and (cells[name] == cell).sum() == 1:
             raise CompetitionError(
-                f"the last row of {path} has the {name} {cell!r}: leave it out with --read_csv skipfooter=1, or keep it with "
-                "skipfooter=0"
+                f"the last row of {path} has the {name} {cell!r}: leave it out with --read_csv skipfooter=1, or keep "
+                "it with skipfooter=0"
             )

@@ -35,8 +35,9 @@ def _place(name: str) -> _Place:
 
 def tasks_in_repository(name: str) -> list[str]:
     """
-    Names of the competitions in a repository, or in one of its folders, pinned to its current commit: of each folder with a
-    `competition.yaml`, or of the folder itself. Raises [`CompetitionError`] if it cannot be read, or holds none.
+    Names of the competitions in a repository, or in one of its folders, pinned to its current commit: of each folder
+    with a `competition.yaml`, or of the folder itself. Raises [`CompetitionError`] if it cannot be read, or holds
+    none.
     """
     from huggingface_hub import HfApi
 
@@ -58,8 +59,9 @@ def without_revision(name: str) -> str:
 
 def download(name: str) -> Path:
     """
-    The folder of a competition in a repository, downloaded to `trl_mle`'s cache on first use. A name with its commit, as
-    [`tasks_in_repository`] gives them, asks the Hub on first use only. Raises [`CompetitionError`] if it cannot be downloaded.
+    The folder of a competition in a repository, downloaded to `trl_mle`'s cache on first use. A name with its commit,
+    as [`tasks_in_repository`] gives them, asks the Hub on first use only. Raises [`CompetitionError`] if it cannot be
+    downloaded.
     """
     from huggingface_hub import HfApi, snapshot_download
 

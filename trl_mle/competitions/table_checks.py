@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from trl_mle.competitions.dates import readings_of
+from trl_mle.competitions.dates import are_dates
 from trl_mle.competitions.reading import listed
 
 
@@ -37,8 +37,7 @@ def holds_times(cells: pd.Series) -> bool:
         return False
     if str(cells.name).casefold() == "year" and values.str.fullmatch(r"(1[5-9]|20)\d\d").all():
         return True
-    readings = readings_of(values)
-    return len(readings) > 0 and "numbers" not in readings
+    return are_dates(values)
 
 
 def _repeats_ids(cells: pd.Series) -> bool:
@@ -59,7 +58,10 @@ def report_telling_columns(features: pd.DataFrame, targets: pd.DataFrame) -> Non
 
 
 def _determines(column: pd.Series, target: pd.Series) -> bool:
-    """Whether the column is a copy of the target, or its values or their order determine the target, other than by chance."""
+    """
+    Whether the column is a copy of the target, or its values or their order determine the target, other than by
+    chance.
+    """
     if len(target) - target.value_counts().iloc[0] < LEAST_OTHERS:
         return False
     values, labels = pd.factorize(column)[0], pd.factorize(target)[0]  # a missing value counts as one: -1

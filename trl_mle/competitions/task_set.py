@@ -32,7 +32,7 @@ class TaskSet(Mapping[str, Competition]):
             As for [`load_competition`], for those given by name.
 
     Raises:
-        [`CompetitionError`]: A name of many cannot be read, two competitions have the same id or slug, or none is left out.
+        [`CompetitionError`]: A name of many cannot be read, or two competitions have the same id or slug.
 
     Example:
 
@@ -114,8 +114,8 @@ class TaskSet(Mapping[str, Competition]):
 
     @contextmanager
     def blaming(self, competition_id: str) -> Iterator[None]:
-        """Turns what is wrong with a competition into a [`CompetitionError`] that names it and, if it is one of many, says
-        how to go on without it."""
+        """Turns what is wrong with a competition into a [`CompetitionError`] that names it and, if it is one of many,
+        says how to go on without it."""
         try:
             yield
         except (ValueError, OSError, OverflowError, MemoryError, GradingFailed) as error:
@@ -132,8 +132,8 @@ class TaskSet(Mapping[str, Competition]):
 
     def few(self) -> list[str]:
         """
-        What a start looks at: the ids of all competitions if they are few. Otherwise of some, evenly spread, after those that
-        were given one by one, whose names may be wrong.
+        What a start looks at: the ids of all competitions if they are few. Otherwise of some, evenly spread, after
+        those that were given one by one, whose names may be wrong.
         """
         if len(self._tasks) <= FEW:
             return list(self._tasks)
@@ -144,16 +144,9 @@ class TaskSet(Mapping[str, Competition]):
 
 def names_of(name: str) -> list[str]:
     """
-    The names of competitions for [`load_competition`] that a name of many stands for.
-
-    Args:
-        name (`str`):
-            `task:train/0-4999`, generated tasks by their first and last number; a folder with folders of competitions;
-            `hf://datasets/<owner>/<name>`, a dataset on the Hub with a folder for each competition, where `@<revision>` may
-            follow; otherwise one competition.
-
-    Raises:
-        [`CompetitionError`]: A range ends before it begins, or the Hub cannot be reached.
+    The names for [`load_competition`] that a name of many stands for: `task:train/0-4999`, a folder with folders of
+    competitions, or `hf://datasets/<owner>/<name>`, a dataset on the Hub, where `@<revision>` may follow; otherwise
+    the name itself. Raises [`CompetitionError`] if a range ends before it begins, or the Hub cannot be reached.
     """
     if match := re.fullmatch(rf"({TASK_PREFIX}(?:train|test)/)(\d+)-(\d+)", name):
         first, last = int(match[2]), int(match[3])

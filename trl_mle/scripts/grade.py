@@ -77,20 +77,18 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(competition: Competition, score: Score | None, facts: dict[str, Any], table: Table, as_json: bool) -> int:
     """Prints a result for people or machines; returns the exit code."""
-    is_valid = score is not None and score.valid
+    score = score or Score(None, valid=False)
     if as_json:
-        graded = {name: getattr(score, name, None) for name in ("held_out", "full")} | {"score": score and score.value}
-        of_competition = {"competition": competition.id} | {
-            name: getattr(competition, name) for name in ("metric", "higher_is_better")
-        }
-        print_json(of_competition | {"valid": is_valid} | graded | facts)
-        return 0 if is_valid else 1
-    console = PlainConsole()
-    console.print(table)
-    if output := facts.get("output"):
-        console.rule("output")
-        console.print(output)
-    return 0 if is_valid else 1
+        about = {name: getattr(competition, name) for name in ("metric", "higher_is_better")}
+        graded = {"score": score.value, "held_out": score.held_out, "full": score.full}
+        print_json({"competition": competition.id} | about | {"valid": score.valid} | graded | facts)
+    else:
+        console = PlainConsole()
+        console.print(table)
+        if output := facts.get("output"):
+            console.rule("output")
+            console.print(output)
+    return 0 if score.valid else 1
 
 
 def _add_score(table: Table, competition: Competition, score: Score | None) -> None:

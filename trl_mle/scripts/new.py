@@ -91,5 +91,5 @@ def _span(cells: pd.Series, date_format: Any) -> str:
     try:
         times = as_times(cells[cells != ""], form)
     except CompetitionError:
-        return "not in one format, or in one of several: name it with --read_csv date_format=%d/%m/%Y"
+        return "in a format that is named with --read_csv date_format=%d/%m/%Y"
     return f"{moment(times.min())} to {moment(times.max())}"

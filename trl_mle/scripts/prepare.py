@@ -16,15 +16,14 @@ from trl_mle.spelling import did_you_mean
 INSTALL = (
     "mlebench, which downloads competitions from Kaggle and splits them, is not installed: pip install "
     "git+https://github.com/openai/mle-bench (it needs git lfs), put a token of https://www.kaggle.com/settings into "
-    "~/.kaggle/kaggle.json, accept the rules at https://www.kaggle.com/c/{competition}/rules, and run the same "
-    "command again"
+    "~/.kaggle/kaggle.json, accept the rules at https://www.kaggle.com/c/{competition}/rules, and try again"
 )
 
 
 def prepare(competition_id: str, data_dir: str | None) -> Path:
     """
-    Downloads a competition unless it is already prepared. Raises [`CompetitionError`] if it does not exist, or could not be
-    prepared.
+    Downloads a competition unless it is already prepared. Raises [`CompetitionError`] if it does not exist, or could
+    not be prepared.
     """
     if competition_id not in MLEBENCH_COMPETITIONS and bench_folder(competition_id) is None:
         hint = did_you_mean(competition_id, MLEBENCH_COMPETITIONS) or f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
