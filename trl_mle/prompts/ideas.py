@@ -125,22 +125,15 @@ class Ideas:
 def _default_for(comp: Competition) -> list[Idea]:
     default, reads = _default(), what_it_reads(comp)
     kind = "numbers" if comp.scoring.takes is Takes.NUMBERS else "classes"
-    found: list[Idea] = default[kind]["texts" if reads == "texts" else "tables"]
+    ideas = [_idea(entry) for entry in default[kind]["texts" if reads == "texts" else "tables"]]
     if reads == "images":  # thousands of pixels
-        found = [replace(idea, **default["images"]) for idea in found]
-    return list(dict.fromkeys(found))
+        ideas = [replace(idea, **default["images"]) for idea in ideas]
+    return list(dict.fromkeys(ideas))
 
 
 @cache
-def _default() -> dict[str, Any]:
-    content = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
-    return {
-        "images": content["images"],
-        **{
-            kind: {reads: [_idea(entry) for entry in entries] for reads, entries in content[kind].items()}
-            for kind in ("numbers", "classes")
-        },
-    }
+def _default() -> Any:
+    return yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
 
 
 def _idea(entry: Any) -> Idea:
