@@ -65,8 +65,8 @@ Metric: {metric} ({direction} is better).{evaluation}
 {goal}{rules} The program writes submission.csv{sample}:
 {submission}
 
-Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network (no pip install, no pretrained weights). Installed are only \
-{packages}.
+Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network (no pip install, no pretrained weights). \
+Installed are only {packages}.
 
 """
 
@@ -75,13 +75,14 @@ INSTALLED_AS = {"sklearn": "scikit-learn", "PIL": "pillow"}
 
 # The end of every prompt
 PROGRAM_FORM = """\
-one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the working \
-directory."""
+one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the \
+working directory."""
 _ASK = f"Write a short plan, then {PROGRAM_FORM}"
 _ASK_AGENT = """\
-Look at the files with read_file. Run Python programs with start_program, {count} at most, and see with wait_for_program what came out. A \
-program reads its data from input/ and writes submission.csv to the working directory; nothing else is kept from one to the next. \
-The last program that you start is graded, and only on whether its submission is valid and how well it scores."""
+Look at the files with read_file. Run Python programs with start_program, {count} at most, and see with \
+wait_for_program what came out. A program reads its data from input/ and writes submission.csv to the working \
+directory; nothing else is kept from one to the next. The last program that you start is graded, and only \
+on whether its submission is valid and how well it scores."""
 PROGRAM_ALONE = "Answer with one complete Python program in a ```python block, and nothing else."
 
 
@@ -98,8 +99,8 @@ def scratch_prompt(
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits of a program: an executor's `limits`. Defaults to `Limits()`.
         begin_program (`bool`, *optional*, defaults to `False`):
-            Whether to ask for a program alone and to begin the answer: see [`~trl_mle.prompts.opening`]. Otherwise the prompt asks
-            for a plan first, as in the paper.
+            Whether to ask for a program alone and to begin the answer: see [`~trl_mle.prompts.opening`]. Otherwise the
+            prompt asks for a plan first, as in the paper.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition, and, with
@@ -175,7 +176,10 @@ def _goal(comp: Competition) -> str:
 
 
 def _sample(comp: Competition) -> str:
-    """Where the ids are, unless the test table has them. A small model writes to whatever file is named like a submission."""
+    """
+    Where the ids are, unless the test table has them. A small model writes to whatever file is named like a
+    submission.
+    """
     test = find_table(comp, "test")
     is_shown = comp.sample_submission.parent == comp.public_dir  # MLE-bench hides a few
     if not is_shown or (test is not None and comp.id_column in test[1].columns):
@@ -218,7 +222,9 @@ def _files(comp: Competition, room: int) -> str:
 
 
 def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | None, detail: Detail) -> Iterator[str]:
-    """One entry per file. One table is described in full, with example rows; the others by how their columns differ."""
+    """
+    One entry per file. One table is described in full, with example rows; the others by how their columns differ.
+    """
     paths = sorted(paths, key=lambda path: path != whole)
     for path in paths[: detail.files]:
         name = f"input/{_clip(path.name, NAME_CHARS)}"
@@ -270,7 +276,10 @@ def _table(table: pd.DataFrame, detail: Detail) -> list[str]:
 
 
 def _shown(table: pd.DataFrame, names: int, rows: int, cells: int, chars: int) -> list[str]:
-    """Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they fit."""
+    """
+    Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they
+    fit.
+    """
     header = _names(list(table.columns), names)
     of = dict(zip(_clipped(table.columns), table.columns, strict=True))
     kept = _leave_out_middle(header, cells)

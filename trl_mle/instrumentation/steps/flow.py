@@ -33,8 +33,8 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 class Flow(Calls):
     """
-    Interprets statements in the order in which they run. `evaluations` holds what a statement has done for certain when it
-    completes, for each time that it is followed.
+    Interprets statements in the order in which they run. `evaluations` holds what a statement has done for certain
+    when it completes, for each time that it is followed.
     """
 
     def __init__(self, constants: dict[str, bool], superseded: set[tuple[ast.AST, str]]):
@@ -288,7 +288,9 @@ class Flow(Calls):
         return data
 
     def construct(self, cls: Value, call: Call) -> Value:
-        """Creates an instance of one of the program's classes; a model, if it is a network or has `fit` and `predict`."""
+        """
+        Creates an instance of one of the program's classes; a model, if it is a network or has `fit` and `predict`.
+        """
         members = cls.members.variables if cls.members else {}
         is_network = "network" in cls.tags
         is_model = is_network or ("fit" in members and names.PREDICTS & members.keys())
