@@ -77,7 +77,7 @@ def improve_prompt(
             Whether to begin the answer, see [`scratch_prompt`], instead of asking for a plan.
 
     Returns:
-        `list[dict[str, str]]`: A conversation, see [`scratch_prompt`]. Raises `ValueError` if there is no room for one.
+        `list[dict[str, str]]`: A conversation, see [`scratch_prompt`]. Raises `ValueError` without room for one.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
