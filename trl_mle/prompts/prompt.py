@@ -52,6 +52,7 @@ DETAILS = (
     Detail(files=5, names=8, rows=0, cells=0, chars=0),
     Detail(files=5, names=3, rows=0, cells=0, chars=0),
 )
+SUBMISSION = Detail(files=0, names=12, rows=2, cells=12, chars=20)
 
 _TASK = """\
 Kaggle competition: {id}
@@ -189,7 +190,7 @@ def _sample(comp: Competition) -> str:
 
 def _submission(sample: Path) -> str:
     """The header of the sample submission and two of its rows."""
-    return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), 12, 2, 12, 20))
+    return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), SUBMISSION))
 
 
 def submission_rules(comp: Competition) -> str:
@@ -266,7 +267,7 @@ def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str
 
 def _table(table: pd.DataFrame, detail: Detail) -> list[str]:
     """The header, some rows, and what they may not tell: which columns hold text, and which lack values."""
-    lines = _shown(table, detail.names, detail.rows, detail.cells, detail.chars)
+    lines = _shown(table, detail)
     notes = (
         ("Text", [name for name in table.columns if is_text(table[name])]),
         ("Values are missing in", [name for name in table.columns if table[name].isna().any()]),
@@ -275,19 +276,20 @@ def _table(table: pd.DataFrame, detail: Detail) -> list[str]:
     return lines
 
 
-def _shown(table: pd.DataFrame, names: int, rows: int, cells: int, chars: int) -> list[str]:
+def _shown(table: pd.DataFrame, detail: Detail) -> list[str]:
     """
     Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they
     fit.
     """
-    header = _names(list(table.columns), names)
-    of = dict(zip(_clipped(table.columns), table.columns, strict=True))
-    kept = _leave_out_middle(header, cells)
-    values = [
-        ["…" if name == "…" else _clip(_cell(row[of[name]]), chars) for name in kept]
-        for _, row in table.head(rows).astype(object).iterrows()
+    header = _names(list(table.columns), detail.names)
+    columns = dict(zip(_clipped(table.columns), table.columns, strict=True)) | {"…": "…"}
+    rows = [
+        [_clip(_cell(row.get(columns[name], "…")), detail.chars) for name in _leave_out_middle(header, detail.cells)]
+        for _, row in table.head(detail.rows).astype(object).iterrows()
     ]
-    return _csv([header, *values])
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows([header, *rows])  # quotes a cell with a comma
+    return lines.getvalue().splitlines()
 
 
 def _names(names: list[str], count: int) -> list[str]:
@@ -296,13 +298,6 @@ def _names(names: list[str], count: int) -> list[str]:
 
 def _clipped(names: Iterable[str]) -> list[str]:
     return [_clip(str(name), NAME_CHARS) for name in names]
-
-
-def _csv(rows: list[list[str]]) -> list[str]:
-    """Lines of CSV, where a cell with a comma is quoted."""
-    lines = io.StringIO()
-    csv.writer(lines, lineterminator="\n").writerows(rows)
-    return lines.getvalue().splitlines()
 
 
 def _cell(value: object) -> str:
