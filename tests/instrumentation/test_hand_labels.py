@@ -73,16 +73,12 @@ def place(source, milestone, ends):
         ("a = 1\n@\nb = 2\n", [1], RIGHT),
         ("a = 1\nb = 2\n@\n", [1], LATE),
         ("a = 1\n@\nb = 2\n", [2], FALSE),
-        ("a = 1\n@\nb = 2\n", [], FALSE),
         # Inside a statement that ends on the labelled line
         ("if x:\n    a = 1\n    @\nb = 2\n", [2], RIGHT),
-        ("try:\n    a = 1\nfinally:\n    b = 2\n    @\n", [4], RIGHT),
         ("if x:\n    exit()\n    @\n", [2], FALSE),
         ("for x in y:\n    a = 1\n    @\n", [2], FALSE),
         ("for x in y:\n    a = 1\n    b = 2\n    @\n", [2, 3], RIGHT),
-        ("while x:\n    if y:\n        a = 1\n        @\n", [3], FALSE),
         ("def g():\n    b = 1\ndef f():\n    for x in y:\n        a = 1\n        @\nf()\ng()\n", [2, 5], FALSE),
-        ("def f():\n    a = 1\n    @\nf()\n", [2, 3], RIGHT),
         # After a listed place, or perhaps without reaching one
         ("a = 1\nif x:\n    b = 2\n    @\n", [1], LATE),
         ("if x:\n    a = 1\nb = 2\n@\n", [2], LATE),  # the label means the whole `if`
