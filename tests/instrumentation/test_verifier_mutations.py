@@ -4,11 +4,12 @@ any other must be accepted. A separate oracle, slow but obvious, decides whether
 """
 
 import ast
-import contextlib
 import functools
+import io
 import json
 import random
 import re
+import tokenize
 from collections import Counter
 from pathlib import Path
 
@@ -26,8 +27,6 @@ from trl_mle.instrumentation.placements import parse_rewrite
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 RUNNABLE = [json.loads(line) for line in (BENCHMARKS / "programs.jsonl").read_text().splitlines()]
 NONCE = "5e1f0c9a7b3d2468"
-MUTANTS = 6  # of each program, by changes of its tree; odd programs get all changes
-LINE_MUTANTS = 4  # by changes of its text
 
 ODD = {
     "docstrings": '"""Module."""\nfrom __future__ import annotations\nimport os\n\n\nclass A:\n    """Class."""\n\n    b = 1\n\n'
@@ -167,240 +166,95 @@ def test_honest_rewrites_are_accepted():
     assert printed > 3 * accepted
 
 
-# Changes to the tree of a rewritten program. Each returns whether it found something to change.
+# Changes to a rewritten program
 
 
-def nodes(tree, *kinds):
-    return [node for node in ast.walk(tree) if isinstance(node, kinds)]
+PRINTS = [  # in place of a print of a milestone
+    "print(seen := TEXT)",
+    "print(TEXT, exit())",
+    "print(TEXT.format(exit()))",
+    "print(f'milestone: imports {exit()}')",
+    "print(TEXT + str(exit()))",
+    "print(TEXT, file=open('submission.csv', 'w'))",
+    "print(TEXT, sep='')",
+    "print(TEXT, flush=1)",
+    "print(TEXT, flush=True, **{'end': ''})",
+    "log = print(TEXT)",
+    "sys.stdout.write(TEXT)",
+    "__builtins__.print(TEXT)",
+    "if x: print(TEXT)",
+    "print(TEXT); exit()",
+    "[print(TEXT) for _ in x]",
+    "(TEXT)",
+    "def print(*a, **k): pass",
+]
+TOKENS = {"+": "-", "==": "is", "and": "or", "True": "1", "None": "...", "0": "0.0", "1": "True"}
 
 
-def change(kinds, edit):
-    """A mutation that edits one node of a kind; `edit` refuses a node by returning False."""
-
-    def mutate(tree, rng):
-        found = nodes(tree, *kinds) if isinstance(kinds, tuple) else nodes(tree, kinds)
-        rng.shuffle(found)
-        return any(edit(node) is not False for node in found[:20])
-
-    return mutate
-
-
-def constant(kind, new):
-    def edit(node):
-        if type(node.value) is not kind or (isinstance(node.value, str) and "milestone" in node.value):
-            return False
-        node.value = new(node.value)
-        return None
-
-    return change(ast.Constant, edit)
+def changed_token(text, rng):
+    """The program with another name, number, string or operator."""
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    token = rng.choice([token for token in tokens if token.type in (tokenize.NAME, tokenize.NUMBER, tokenize.STRING)])
+    token = rng.choice([one for one in tokens if one.string in TOKENS] or [token]) if rng.random() < 0.3 else token
+    lines, (line, start), (last, end) = text.split("\n"), token.start, token.end
+    new = TOKENS.get(token.string, f"{token.string}_" if token.type == tokenize.NAME else f"({token.string}, 1)")
+    head = "\n".join([*lines[: line - 1], lines[line - 1][:start]])
+    return head + new + "\n".join([lines[last - 1][end:], *lines[last:]])
 
 
-def replace(kinds, make):
-    """A mutation that wraps one expression in another."""
-
-    def mutate(tree, rng):
-        places = [
-            (parent, field, value)
-            for parent in ast.walk(tree)
-            for field, value in ast.iter_fields(parent)
-            if isinstance(value, kinds)
-            and isinstance(getattr(value, "ctx", ast.Load()), ast.Load)
-            and not isinstance(parent, ast.JoinedStr | ast.FormattedValue | ast.pattern)
-        ]
-        if not places:
-            return False
-        parent, field, value = rng.choice(places)
-        setattr(parent, field, make(value))
-        return True
-
-    return mutate
-
-
-def statements(edit):
-    """A mutation of one statement, not a print of a milestone, in its block."""
-
-    def mutate(tree, rng):
-        places = [(block, i) for block in blocks(tree) for i, statement in enumerate(block) if not is_print(statement)]
-        rng.shuffle(places)
-        return any(edit(block, i) is not False for block, i in places[:20])
-
-    return mutate
+def changed_statements(text, rng):
+    """The program with a statement removed, repeated, moved or added, or a print that does more than print."""
+    tree = ast.parse(text)
+    block = rng.choice(blocks(tree))
+    at = rng.randrange(len(block))
+    match rng.randrange(5):
+        case 0:
+            block[at : at + 1] = [] if len(block) > 1 else [ast.Pass()]
+        case 1:
+            block.insert(at, block[at])
+        case 2:
+            block.append(block.pop(at))
+        case 3:
+            block.insert(
+                at + 1, ast.parse(rng.choice(["import os", "pass", "'milestone: imports'", "print('done')"])).body[0]
+            )
+        case 4:
+            places = [(block, i) for block in blocks(tree) for i, statement in enumerate(block) if is_print(statement)]
+            block, at = rng.choice(places or [(block, at)])
+            block[at : at + 1] = ast.parse(rng.choice(PRINTS).replace("TEXT", "'milestone: imports'")).body
+    return ast.unparse(ast.fix_missing_locations(tree))
 
 
-def prints(template):
-    """A mutation that turns one print of a milestone into more than a print."""
-
-    def mutate(tree, rng):
-        places = [(block, i) for block in blocks(tree) for i, statement in enumerate(block) if is_print(statement)]
-        if not places:
-            return False
-        block, i = rng.choice(places)
-        block[i : i + 1] = ast.parse(template.replace("TEXT", repr(block[i].value.args[0].value))).body
-        return True
-
-    return mutate
-
-
-def remove(block, i):
-    if len(block) < 2:
-        block[i] = ast.Pass() if not isinstance(block[i], ast.Pass) else ast.parse("...").body[0]
-    else:
-        del block[i]
-
-
-def swap(block, i):
-    if i + 1 == len(block) or ast.dump(block[i]) == ast.dump(block[i + 1]) or is_print(block[i + 1]):
-        return False
-    block[i], block[i + 1] = block[i + 1], block[i]
-    return None
-
-
-def out_of_block(block, i):
-    inner = getattr(block[i], "body", None)
-    if not isinstance(inner, list) or len(inner) < 2:
-        return False
-    block.insert(i + 1, inner.pop())
-    return None
-
-
-def into_block(block, i):
-    if i + 1 == len(block) or not isinstance(getattr(block[i], "body", None), list) or is_print(block[i + 1]):
-        return False
-    block[i].body.append(block.pop(i + 1))
-    return None
-
-
-def around(template):
-    def edit(block, i):
-        if isinstance(block[i], ast.ImportFrom) and block[i].module == "__future__":
-            return False
-        [outer] = ast.parse(template).body
-        outer.body = [block[i]]
-        block[i] = outer
-        return None
-
-    return statements(edit)
-
-
-def added(text):
-    def edit(block, i):
-        block[i + 1 : i + 1] = ast.parse(text).body
-
-    return statements(edit)
-
-
-def rename(kind, field):
-    def edit(node):
-        if getattr(node, field) in (None, "print"):
-            return False
-        setattr(node, field, getattr(node, field) + "_")
-        return None
-
-    return change(kind, edit)
-
-
-def other(field, make):
-    def edit(node):
-        setattr(node, field, make(getattr(node, field)))
-
-    return edit
-
-
-DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-
-MUTATIONS = {
-    "int": constant(int, lambda v: v + 1),
-    "int to bool": constant(int, lambda v: bool(v)),
-    "int to float": constant(int, float),
-    "str": constant(str, lambda v: v + " "),
-    "str to bytes": constant(str, lambda v: v.encode()),
-    "name": rename(ast.Name, "id"),
-    "attribute": rename(ast.Attribute, "attr"),
-    "alias": rename(ast.alias, "name"),
-    "definition": rename(DEFINITIONS, "name"),
-    "remove": statements(remove),
-    "duplicate": statements(lambda block, i: block.insert(i, block[i])),
-    "swap": statements(swap),
-    "out of block": statements(out_of_block),
-    "into block": statements(into_block),
-    "around: try": around("try:\n    pass\nexcept Exception:\n    pass"),
-    "around: if": around("if True:\n    pass"),
-    "around: def": around("def later():\n    pass"),
-    "added: import": added("import os"),
-    "added: pass": added("pass"),
-    "added: string": added("'milestone: imports'"),
-    "added: print": added("print('done')"),
-    "added: print of no milestone": added("print('milestone: nothing')"),
-    "added: own print": added("def print(*a, **k): pass"),
-    "decorator": change(DEFINITIONS, lambda node: node.decorator_list.append(ast.parse("print", mode="eval").body)),
-    "not": change((ast.If, ast.While, ast.IfExp, ast.Assert), other("test", lambda v: ast.UnaryOp(ast.Not(), v))),
-    "operator": change(ast.BinOp, other("op", lambda v: ast.Sub() if isinstance(v, ast.Add) else ast.Add())),
-    "handler": change(ast.ExceptHandler, other("type", lambda v: None if v else ast.Name("Exception"))),
-    "condition": change(ast.comprehension, lambda node: node.ifs.append(ast.Constant(value=True))),
-    "level": change(ast.ImportFrom, other("level", lambda v: v + 1)),
-    "walrus": replace(ast.Call, lambda v: ast.NamedExpr(ast.Name("seen"), v)),
-    "call": replace(ast.Name, lambda v: ast.Call(v, [], [])),
-    "print or": replace(ast.Name, lambda v: ast.parse("print('milestone: imports') or x", mode="eval").body),
-    "print: walrus": prints("print(seen := TEXT)"),
-    "print: call": prints("print(TEXT, exit())"),
-    "print: format": prints("print(TEXT.format(exit()))"),
-    "print: f-string": prints("print(f'milestone: imports {exit()}')"),
-    "print: concatenation": prints("print(TEXT + str(exit()))"),
-    "print: file": prints("print(TEXT, file=open('submission.csv', 'w'))"),
-    "print: sep": prints("print(TEXT, sep='')"),
-    "print: flush=1": prints("print(TEXT, flush=1)"),
-    "print: flush twice": prints("print(TEXT, flush=True, **{'end': ''})"),
-    "print: assigned": prints("log = print(TEXT)"),
-    "print: method": prints("sys.stdout.write(TEXT)"),
-    "print: builtins": prints("__builtins__.print(TEXT)"),
-    "print: conditional": prints("if x:\n    print(TEXT)"),
-    "print: exits": prints("print(TEXT); exit()"),
-    "print: comprehension": prints("[print(TEXT) for _ in x]"),
-    "print: string": prints("(TEXT)"),
-}
-
-
-def line_mutations(text, rng):
-    """Changes to the text of a rewritten program that no tree can express."""
+def changed_lines(text, rng):
     lines = text.split("\n")
     at = rng.randrange(len(lines))
     indentation = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
-    yield [*lines[:at], "    " + lines[at], *lines[at + 1 :]]
-    yield [*lines[:at], lines[at].lstrip(), *lines[at + 1 :]]
-    yield [*lines[:at], lines[at] + "; import os", *lines[at + 1 :]]
-    yield [*lines[:at], lines[at] + " \\", 'print("milestone: imports")', *lines[at + 1 :]]
-    yield [*lines[:at], indentation + '"""', *lines[at:], '"""']
-    yield [*lines[:at], indentation + "(", *lines[at:], ")"]
-    yield [*lines[:at], indentation + 'print("milestone: imports") if x else \\', *lines[at:]]
-    yield [*lines[:at], f'{indentation}if print("milestone: imports"): pass', *lines[at:]]
-    yield [*lines[:at], f'{indentation}print("milestone: imports"', *lines[at:]]
-    yield [*lines[:at], indentation + 'print("milestone: imports")\0', *lines[at:]]
-    yield [*lines[:at], indentation + 'ｐrint("milestone: imports");ｘ', *lines[at:]]
-    yield [*lines[:at], "# " + lines[at], *lines[at + 1 :]]
-    yield lines[:at]
+    new = rng.choice(
+        [
+            ["    " + lines[at]],
+            [lines[at].lstrip()],
+            ["# " + lines[at]],
+            [lines[at] + "; import os"],
+            [lines[at] + " \\", 'print("milestone: imports")'],
+            [indentation + 'print("milestone: imports") if x else \\', lines[at]],
+            [f'{indentation}if print("milestone: imports"): pass', lines[at]],
+            [f'{indentation}print("milestone: imports"', lines[at]],
+            [indentation + 'print("milestone: imports")\0', lines[at]],
+            [indentation + 'ｐrint("milestone: imports");ｘ', lines[at]],
+        ]
+    )
+    return "\n".join([*lines[:at], *new, *lines[at + 1 :]])
 
 
 @pytest.mark.filterwarnings("ignore::SyntaxWarning")
 def test_no_rewrite_that_changes_the_program_is_accepted():
-    changed, harmless, used, sources = 0, 0, Counter(), programs()
-    for number, (name, source) in enumerate(sources.items()):
+    changed, harmless, sources = 0, 0, programs()
+    for name, source in sources.items():
         rng = random.Random(name)
         text = honest(source, rng)
-        # Each program starts at another place in the list, so that each mutation applies to many programs.
-        start = number * MUTANTS % len(MUTATIONS)
-        mutations = [*MUTATIONS][start:] + [*MUTATIONS][:start]
-        mutants = []
-        for mutation in mutations:
-            tree = ast.parse(text)
-            if MUTATIONS[mutation](tree, rng):
-                with contextlib.suppress(ValueError):  # raised for a number as the text of an f-string
-                    mutants.append((mutation, ast.unparse(ast.fix_missing_locations(tree))))
-            if len(mutants) == MUTANTS and name not in ODD:
-                break
-        used.update(mutation for mutation, _ in mutants)
-        lines = rng.sample(list(line_mutations(text, rng)), LINE_MUTANTS)
-        for mutation, mutant in [*mutants, *(("line", "\n".join(mutant)) for mutant in lines)]:
-            # Such as two equal statements swapped. A print before a docstring is left out of what is executed
+        for change in [changed_token, changed_statements, changed_lines] * (20 if name in ODD else 6):
+            mutant = change(text, rng)
+            # Such as two equal statements moved. A print before a docstring is left out of what is executed
             if same_program(source, mutant, with_docstrings=False):
                 harmless += 1
                 continue
@@ -409,12 +263,11 @@ def test_no_rewrite_that_changes_the_program_is_accepted():
                 parse_rewrite(source, mutant)
             except VerificationError:
                 continue
-            pytest.fail(f"{mutation} of {name} was accepted:\n{mutant}")
+            pytest.fail(f"accepted, from {name}:\n{mutant}")
     print(f"{changed} changed programs refused, {harmless} unchanged ones, of {len(sources)} programs")
     assert len(sources) >= 100
     assert changed >= 1500
-    assert harmless < changed / 10
-    assert used.keys() == MUTATIONS.keys()
+    assert harmless < changed / 4
 
 
 # Changes to a program with our own prints, on lines with the nonce: all other lines must be equal.

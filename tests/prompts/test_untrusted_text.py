@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.hostile_texts import HOSTILE
-from support.pretrained import pretrained_tokenizer
 from support.programs import PROGRAMS
 
 from trl_mle.competitions import load_competition
@@ -102,24 +101,6 @@ def test_a_table_brings_no_special_token(tokenizer, tmp_path, monkeypatch):
         prompts.append((scratch_prompt(comp), agent_prompt(comp, Limits(), 4)))
     for harmless, bad in zip(*prompts, strict=True):
         assert special_ids(tokenizer, bad) == special_ids(tokenizer, harmless)
-
-
-@pytest.mark.pretrained
-@pytest.mark.parametrize("name", ["coder-0.5b", "smollm2-135m"])
-def test_real_tokenizers(name):
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(pretrained_tokenizer(name))
-    hostile, wine = hostile_to(tokenizer), load_competition("wine")
-    prompts = [
-        plain_messages(
-            improve_prompt(wine, text, text, Limits(), 10**6, lambda prompt: 1), special_tokens_of(tokenizer)
-        )
-        for text in ("x = 1", hostile)
-    ]
-    harmless, found = (special_ids(tokenizer, prompt) for prompt in prompts)
-    assert found == harmless
-    assert [tokenizer.decode([i]) for i in found] == ["<|im_start|>", "<|im_end|>"] * (len(found) // 2)
 
 
 def test_programs_stay_as_they_are():

@@ -15,62 +15,41 @@ class FaultyProxy:
         url (`str`):
             URL of the server.
         faults (`dict[str, list[str | None]]`):
-            For each path, the faults of its requests in order: `"hang"` (no answer for a minute), `"drop"` (closes the
-            connection), `"half"` (half of the completions), `"cut"` (half of the answer), `"error"` (500), `"refuse"`
-            (400), or `None`.
+            For each path, the faults of its requests in order: `"half"` (half of the completions), `"cut"` (half of
+            the answer), `"refuse"` (400), or `None`.
     """
 
-    def __init__(self, url, faults=None):
-        self.faults = faults or {}
-        self.seen = []
-        self.ended = threading.Event()
-        proxy = self
-
+    def __init__(self, url, faults):
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                self.hand_on(None)
+                self.forward(None)
 
             def do_POST(self):
-                self.hand_on(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+                self.forward(self.rfile.read(int(self.headers.get("Content-Length", 0))))
 
-            def hand_on(self, body):
-                path = self.path.partition("?")[0]
-                left = proxy.faults.get(path)
+            def forward(self, body):
+                left = faults.get(self.path.partition("?")[0])
                 fault = left.pop(0) if left else None
-                if fault is not None:
-                    proxy.seen.append(fault)
-                if fault == "hang":
-                    proxy.ended.wait(60)
-                if fault in ("hang", "drop"):
-                    self.close_connection = True
-                    return
-                if fault in ("error", "refuse"):
-                    self.answer(500 if fault == "error" else 400, b'{"error": "injected"}')
-                    return
                 headers = {"Content-Type": "application/json"} if body is not None else {}
                 try:
-                    with urllib.request.urlopen(urllib.request.Request(url + self.path, body, headers)) as got:
-                        code, content = got.status, got.read()
+                    with urllib.request.urlopen(urllib.request.Request(url + self.path, body, headers)) as answer:
+                        code, content = answer.status, answer.read()
                 except urllib.error.HTTPError as error:
                     code, content = error.code, error.read()
-                except OSError:
-                    self.answer(502, b"")
-                    return
+                if fault == "refuse":
+                    code, content = 400, b'{"error": "injected"}'
                 if fault == "half":
                     answer = json.loads(content)
                     answer["choices"] = answer["choices"][: len(answer["choices"]) // 2]
                     content = json.dumps(answer).encode()
-                self.answer(code, content, len(content) // 2 if fault == "cut" else None)
-
-            def answer(self, code, content, cut=None):
                 self.send_response(code)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(content[:cut])
-                self.close_connection = cut is not None
+                self.wfile.write(content[: len(content) // 2 if fault == "cut" else None])
+                self.close_connection = fault == "cut"
 
             def log_message(self, *args):
                 pass
@@ -84,6 +63,5 @@ class FaultyProxy:
         return self
 
     def __exit__(self, *error):
-        self.ended.set()
         self.server.shutdown()
         self.server.server_close()

@@ -1,10 +1,8 @@
 """An OpenAI-compatible endpoint in this process, with a function as its model."""
 
 import json
-import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -23,7 +21,6 @@ class OpenAIServer:
         self.requests: list[dict] = []
         self.in_flight = self.most_in_flight = 0
         self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
         self._port = 0
         self.start()
 
@@ -39,13 +36,8 @@ class OpenAIServer:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def kill(self) -> None:
-        """Stops answering, also the requests in flight."""
         self._server.shutdown()
         self._server.server_close()
-        with self._lock:
-            for connection in self._connections:
-                with suppress(OSError):  # the client has closed it already
-                    connection.shutdown(socket.SHUT_RDWR)
 
 
 class _HTTPServer(ThreadingHTTPServer):
@@ -97,16 +89,6 @@ class _Handler(BaseHTTPRequestHandler):
     @property
     def endpoint(self) -> OpenAIServer:
         return self.server.endpoint
-
-    def setup(self):
-        super().setup()
-        with self.endpoint._lock:
-            self.endpoint._connections.add(self.connection)
-
-    def finish(self):
-        with self.endpoint._lock:
-            self.endpoint._connections.discard(self.connection)
-        super().finish()
 
     def log_message(self, *args):
         pass

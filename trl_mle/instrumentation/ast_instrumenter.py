@@ -34,7 +34,9 @@ class AstInstrumenter:
         return programs
 
     def metrics(self) -> dict[str, float]:
-        """Shares of the programs since the last call that were instrumented, and that could not be; empty without any."""
+        """
+        Shares of the programs since the last call that were instrumented, and that could not be; empty without any.
+        """
         programs, instrumented = self._programs, self._instrumented
         self._programs = self._instrumented = 0
         if not programs:

@@ -32,7 +32,8 @@ REWRITE_TOKENS = 1536  # tokens of an answer in rewrite mode: a program of 1,024
 
 _STEPS = "\n".join(f"- {milestone}: {description}" for milestone, description in DESCRIPTIONS.items())
 
-# The program stands first, because small models otherwise copy the steps. They copy the example, too, but imports need no model
+# The program stands first, because small models otherwise copy the steps. They copy the example, too, but imports need
+# no model
 QUOTE_PROMPT = f"""\
 {{fence}}python
 {{program}}
@@ -41,8 +42,8 @@ QUOTE_PROMPT = f"""\
 Copy the line of this program that does each of these steps:
 {_STEPS}
 
-Answer with the name of the step, a colon, and the line, such as `imports: from os import path`. Leave out a step that the program \
-does not do."""
+Answer with the name of the step, a colon, and the line, such as `imports: from os import path`. Leave out a step \
+that the program does not do."""
 
 REWRITE_PROMPT = f"""\
 Here is a Python program. Insert a print statement after each of these steps, where the program does it:
@@ -66,15 +67,15 @@ class LmInstrumenter:
     4.2). If its answer is missing or unusable, [`AstInstrumenter`] instruments the program.
 
     The model does not see comments or more than the first 60 characters of a string, because a policy could use these
-    to influence it. Milestones at impossible places are rejected. A program can still mislead the model through names and
-    strings. That gains 0.1 per milestone, which never lifts a failed program above a valid submission.
+    to influence it. Milestones at impossible places are rejected. A program can still mislead the model through names
+    and strings. That gains 0.1 per milestone, which never lifts a failed program above a valid submission.
 
     Args:
         model ([`LanguageModel`]):
             The frozen model. Never the policy being trained, which would learn to reward itself.
         mode (`str`, *optional*, defaults to `"quote"`):
-            `"quote"`: the model answers with a copy of a line for each milestone; what is not in the program does not count. The end
-            of the imports is found without it.
+            `"quote"`: the model answers with a copy of a line for each milestone; what is not in the program does not
+            count. The end of the imports is found without it.
             `"rewrite"`: it returns the program with prints, as in the paper; accepted if the rest equals the original.
     """
 
@@ -122,8 +123,8 @@ class LmInstrumenter:
 
     def metrics(self) -> dict[str, float]:
         """
-        Metrics since the last call: shares of programs by who instrumented them, generated tokens per program, seconds,
-        and shares of rejected answers by reason; empty without any program.
+        Metrics since the last call: shares of programs by who instrumented them, generated tokens per program,
+        seconds, and shares of rejected answers by reason; empty without any program.
         """
         counts, self._counts = self._counts, Counter()
         programs, asked = counts["programs"], max(1, counts["asked"])

@@ -57,7 +57,9 @@ def verify(original: str, source: str, nonce: str) -> None:
 def without(
     tree: ast.Module, is_print: Callable[[ast.stmt], object]
 ) -> tuple[ast.Module, list[tuple[ast.stmt | None, ast.stmt]]]:
-    """A copy of a tree without its prints, and these, each with the statement of the copy before it in its block, if any."""
+    """
+    A copy of a tree without its prints, and these, each with the statement of the copy before it in its block, if any.
+    """
     tree, prints = deepcopy(tree), []
     for node in ast.walk(tree):
         for _, block in ast.iter_fields(node):
@@ -73,7 +75,9 @@ def without(
 
 
 def takes_over_print(node: ast.AST) -> bool:
-    """Whether the node binds or deletes the name `print`, changes what `print` does, or replaces or closes its output."""
+    """
+    Whether the node binds or deletes the name `print`, changes what `print` does, or replaces or closes its output.
+    """
     match node:
         case ast.Attribute(attr="print" | "stdout", ctx=ast.Store() | ast.Del()):
             return True

@@ -79,7 +79,8 @@ class EndpointModel:
     ) -> list[Completion]:
         """
         See [`LanguageModel`]. Prompts are user messages or conversations. If one begins the answer, the endpoint must
-        continue it, as vLLM and SGLang do. Requests end after `max_time_s` seconds, or at the deadline if that is earlier.
+        continue it, as vLLM and SGLang do. Requests end after `max_time_s` seconds, or at the deadline if that is
+        earlier.
         """
         limit_s = min(self.deadline_s, max_time_s)
         batch = self._complete_all(prompts, max_tokens, seeds or [None] * len(prompts), limit_s)

@@ -41,7 +41,8 @@ class LanguageModel(Protocol):
 
     def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
-        Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Does not raise if the model
-        does not answer. If processes must generate together, each of them calls this, some perhaps without a prompt.
+        Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Does not raise if the
+        model does not answer. If processes must generate together, each of them calls this, some perhaps without a
+        prompt.
         """
         ...

@@ -12,8 +12,8 @@ from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
 class SharedPrompts:
     """
-    Calls a causal language model on rows of which several share a prompt. Each prompt is computed once, and its keys and values,
-    with their gradients, serve all of its rows.
+    Calls a causal language model on rows of which several share a prompt. Each prompt is computed once, and its keys
+    and values, with their gradients, serve all of its rows.
 
     Args:
         model:
@@ -65,8 +65,9 @@ def check_shareable(decoder: PreTrainedModel) -> None:
 @contextmanager
 def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
     """
-    Context in which `generate` computes each prompt of its batch once, except with linear attention. After it, a model in bfloat16
-    on a CPU attends with plain matrix products: torch's fused attention takes several times as long for one token.
+    Context in which `generate` computes each prompt of its batch once, except with linear attention. After it, a model
+    in bfloat16 on a CPU attends with plain matrix products: torch's fused attention takes several times as long for
+    one token.
     """
     forward, attention = decoder.forward, decoder.config._attn_implementation
     is_slow = decoder.device.type == "cpu" and decoder.dtype == torch.bfloat16
@@ -85,8 +86,8 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
         if is_slow:
             decoder.set_attn_implementation("eager")
         cache.reorder_cache(prompt_of_row)
-        # Only the last token predicts the first of the completion. A slice of all, as the head takes it, is not contiguous: torch then
-        # copies the head's weights for each row, which took most of the time of sampling
+        # Only the last token predicts the first of the completion. A slice of all, as the head takes it, is not
+        # contiguous: torch then copies the head's weights for each row, which took most of the time of sampling
         output.last_hidden_state = output.last_hidden_state[prompt_of_row, -1:]
         return output
 
@@ -103,7 +104,10 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
 
 
 def _has_linear_attention(decoder: PreTrainedModel) -> bool:
-    """Whether layers keep one state of all tokens so far, which gradients do not flow through, in place of keys and values."""
+    """
+    Whether layers keep one state of all tokens so far, which gradients do not flow through, in place of keys and
+    values.
+    """
     layers = DynamicCache(config=decoder.config).layers
     return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers)
 

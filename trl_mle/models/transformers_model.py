@@ -78,16 +78,12 @@ def generate(
     distribution, as in training.
 
     Args:
-        model ([`~transformers.PreTrainedModel`]):
-            The model.
-        tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            Its tokenizer, with a chat template and a padding token.
+        model ([`~transformers.PreTrainedModel`]), tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
+            The model, and its tokenizer with a chat template and a padding token.
         prompts (`Sequence[str | list[dict[str, str]]]`):
             User messages or conversations.
-        max_tokens (`int`):
-            Maximum length of an answer, in tokens.
-        batch_size (`int`, *optional*, defaults to `16`):
-            Prompts per batch.
+        max_tokens (`int`), batch_size (`int`, *optional*, defaults to `16`):
+            Maximum length of an answer, in tokens, and number of prompts per batch.
         seed (`int`, *optional*):
             With the prompts, their order and `batch_size`, it determines the samples.
         chat_template_kwargs (`dict`, *optional*):
@@ -109,7 +105,6 @@ def generate(
         max_time=max_time_s if max_time_s < math.inf else None,
         do_sample=seed is not None,
         **({} if seed is None else {"top_k": 0}),  # the whole distribution, as in TRL
-        bos_token_id=tokenizer.bos_token_id,
         eos_token_id=end_tokens(model, tokenizer),
         pad_token_id=tokenizer.pad_token_id,
     )
@@ -117,13 +112,8 @@ def generate(
     for start in range(0, len(order), batch_size):
         chunk = order[start : start + batch_size]
         rows = tokenize_prompts(tokenizer, [conversations[i] for i in chunk], chat_template_kwargs)
-        ids, mask = (
-            pad_sequence(tensors, batch_first=True, padding_value=value, padding_side="left").to(model.device)
-            for tensors, value in (
-                ([torch.tensor(row) for row in rows], tokenizer.pad_token_id),
-                ([torch.ones(len(row), dtype=torch.long) for row in rows], 0),
-            )
-        )
+        ids = _padded(rows, tokenizer.pad_token_id).to(model.device)
+        mask = _padded([[1] * len(row) for row in rows], 0).to(model.device)
         # Under ZeRO-3, the weights are gathered here, so processes with fewer or no prompts need not stay in step
         with without_defaults(model), shared_prefill(model.get_decoder()):
             outputs = model.generate(input_ids=ids, attention_mask=mask, generation_config=config, synced_gpus=False)
@@ -135,9 +125,16 @@ def generate(
     return [completions[i] for i in range(len(conversations))]
 
 
+def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
+    return pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=value, padding_side="left")
+
+
 @cache
 def is_bfloat16_faster() -> bool:
-    """Whether this CPU multiplies matrices faster in bfloat16 than in float32: without instructions for it, it is several times slower."""
+    """
+    Whether this CPU multiplies matrices faster in bfloat16 than in float32: without instructions for it, it is several
+    times slower.
+    """
 
     def seconds(dtype: torch.dtype) -> float:
         matrix, times = torch.ones(512, 512, dtype=dtype), []
@@ -153,9 +150,9 @@ def is_bfloat16_faster() -> bool:
 @contextmanager
 def without_defaults(model: Any) -> Iterator[None]:
     """
-    Context in which a model ignores its folder's `generation_config.json`, except for special tokens. transformers would use
-    its `top_p` or `no_repeat_ngram_size` for everything that a call does not set; training and comparisons need the full
-    distribution.
+    Context in which a model ignores its folder's `generation_config.json`, except for special tokens. transformers
+    would use its `top_p` or `no_repeat_ngram_size` for everything that a call does not set; training and comparisons
+    need the full distribution.
     """
     settings = model.generation_config  # changed in place, because an adapter's model refers to the same object
     kept = vars(settings).copy()
@@ -177,8 +174,8 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
     """
-    Renders a conversation as the text that a model reads, up to where it goes on: the start of its answer, or what the answer begins
-    with; a model that goes on with an answer does not think first. Messages hold no special tokens.
+    Renders a conversation as the text that a model reads, up to where it goes on: the start of its answer, or what the
+    answer begins with; a model that goes on with an answer does not think first. Messages hold no special tokens.
     """
     plain = plain_messages(prompt, special_tokens_of(tokenizer))
     kwargs = dict(chat_template_kwargs or {}) | (NO_THOUGHTS if opening_of(plain) else {})
@@ -190,8 +187,8 @@ def tokenize_prompts(
     tokenizer: Any, prompts: Sequence[Prompt], chat_template_kwargs: Mapping[str, Any] | None = None
 ) -> list[list[int]]:
     """
-    The tokens of conversations, as a model reads them in training and evaluation. A rendered text is tokenized whole, because
-    SentencePiece would put a space before the answer's beginning.
+    The tokens of conversations, as a model reads them in training and evaluation. A rendered text is tokenized whole,
+    because SentencePiece would put a space before the answer's beginning.
     """
     texts = [render_prompt(tokenizer, prompt, chat_template_kwargs) for prompt in prompts]
     return tokenizer(texts, add_special_tokens=False)["input_ids"]
@@ -199,8 +196,8 @@ def tokenize_prompts(
 
 def answer_text(tokenizer: Any, prompt: Prompt, prompt_ids: list[int], completion_ids: list[int]) -> str:
     """
-    The text of an answer, with what its prompt begins it with. It is decoded after its prompt: SentencePiece drops a space at the
-    beginning of what it decodes.
+    The text of an answer, with what its prompt begins it with. It is decoded after its prompt: SentencePiece drops a
+    space at the beginning of what it decodes.
     """
     opening = opening_of(prompt)
     if not opening:

@@ -18,7 +18,8 @@ _COMMAND = re.compile(r"^([ \t]*+)(?:%{1,2}time\b[ \t]*+|(?:\w++[ \t]*+=[ \t]*+)
 _SUBMISSION = re.compile(r"(?P<read>\bread_\w++\([^\"')\n]{0,99}[\"'][^\"'\n]*)?(?<=[\"'/])submission\.csv\b")
 _READS = re.compile(r"\bread_\w+\(|\bopen\((?![^()\n]{0,99}[\"'][wax][bt+]*+[\"'])|[\"']\.{0,2}/?input[/\"']")
 _STORES = re.compile(
-    r"\b(?:dump|save\w*+|write\w*+|shutil\.\w++|to_(?:csv|excel|feather|hdf|json|parquet|pickle))\(|[\"'][wax][bt+]*+[\"']"
+    r"\b(?:dump|save\w*+|write\w*+|shutil\.\w++|to_(?:csv|excel|feather|hdf|json|parquet|pickle))\("
+    r"|[\"'][wax][bt+]*+[\"']"
 )
 _PYTHON = {"python", "python3", "py"}
 _OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
@@ -35,7 +36,9 @@ def _unthought(text: str) -> str:
 
 
 def given_program(text: str) -> str:
-    """The program in an answer that should be one: all of it if it is Python, otherwise the program in a fence, if any."""
+    """
+    The program in an answer that should be one: all of it if it is Python, otherwise the program in a fence, if any.
+    """
     if _wrong_line(text) is not None:
         return (extract_code(text) if "```" in text else None) or text
     return text
@@ -43,10 +46,10 @@ def given_program(text: str) -> str:
 
 def extract_code(completion: str) -> str | None:
     """
-    Extracts the program from a completion: of several fenced blocks of Python, the last complete one that imports packages,
-    reads data and writes a submission; all blocks if only together they do, as cells of a notebook; without a fence, the
-    text if it is Python that does something, otherwise the Python from its first import on. Thoughts, blocks of other
-    languages and a notebook's commands, such as `!pip install`, do not count.
+    Extracts the program from a completion: of several fenced blocks of Python, the last complete one that imports
+    packages, reads data and writes a submission; all blocks if only together they do, as cells of a notebook; without
+    a fence, the text if it is Python that does something, otherwise the Python from its first import on. Thoughts,
+    blocks of other languages and a notebook's commands, such as `!pip install`, do not count.
 
     Args:
         completion (`str`):
@@ -149,7 +152,9 @@ def _language(info: str) -> str:
 
 
 def _bare_program(text: str) -> str:
-    """A text that is a program, or the first part of it that begins with an import and ends before what is no Python."""
+    """
+    A text that is a program, or the first part of it that begins with an import and ends before what is no Python.
+    """
     if _is_program(text):
         return text.strip()
     lines = text.split("\n")

@@ -32,7 +32,10 @@ def pixels(path):
 
 
 def find_tables(comp: Competition) -> tuple[tuple[Path, pd.DataFrame], tuple[Path, pd.DataFrame]] | None:
-    """The tables `train` and `test`, with their paths; `None` if one is missing, or if a program cannot well write their columns' names."""
+    """
+    The tables `train` and `test`, with their paths; `None` if one is missing, or if a program cannot well write their
+    columns' names.
+    """
     train, test = (find_table(comp, stem, ROWS_SEARCHED) for stem in ("train", "test"))
     if train is None or test is None:
         return None
@@ -58,9 +61,9 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
 
 def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """
-    Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as indicators; without
-    such columns, the images that they name, or their text. If rows lack numbers, the column's median is filled in: three of five
-    programs of a small model ended at them.
+    Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as
+    indicators; without such columns, the images that they name, or their text. If rows lack numbers, the column's
+    median is filled in: three of five programs of a small model ended at them.
     """
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
@@ -110,7 +113,10 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
         return all(file.suffix.lower() in IMAGES and isfile(file) for file in files)
 
     def place(values: pd.Series) -> str | None:
-        """How a program writes the path of an image. A folder may hold those of one class, so more than one are looked up."""
+        """
+        How a program writes the path of an image. A folder may hold those of one class, so more than one are looked
+        up.
+        """
         return next((path for path in paths if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
 
     for name in test.columns.intersection(train.columns):

@@ -22,16 +22,18 @@ STEPS = 1 / 3, 1 / 2, 2, 3  # factors of a number that is varied
 @dataclass(frozen=True)
 class Idea:
     """
-    What a program is asked to fit. Where the answer is begun, the idea stands in the begun program; otherwise, it is the last sentence
-    of the prompt.
+    What a program is asked to fit. Where the answer is begun, the idea stands in the begun program; otherwise, it is
+    the last sentence of the prompt.
 
     Args:
         fit (`str`):
             A model, such as `"ExtraTreesClassifier(n_estimators=300)"`, or a phrase that fits after "Fit".
         imports (`str`, *optional*):
-            The lines of Python that import it, with which the begun program ends; without them, the model writes the import.
+            The lines of Python that import it, with which the begun program ends; without them, the model writes the
+            import.
         features (`str`, *optional*), code (`str`, *optional*):
-            The features that it is fitted to, if not those of the begun program, and the lines that make them of `X_train` and `X_test`.
+            The features that it is fitted to, if not those of the begun program, and the lines that make them of
+            `X_train` and `X_test`.
         one_output (`bool`, *optional*, defaults to `False`):
             Whether it predicts one column only.
     """
@@ -61,9 +63,9 @@ class Ideas:
 
     Args:
         source (`str`, *optional*):
-            `"default"` for general ones, by what a competition's programs predict and read (`ideas.yaml`, beside this file), the path
-            of a YAML file of one's own, or `None` or `"none"` for no ideas. Such a file lists phrases, such as `"a forest of deep
-            trees"`, or the fields of an [`Idea`], where `imports` is called `import`.
+            `"default"` for general ones, by what a competition's programs predict and read (`ideas.yaml`, beside this
+            file), the path of a YAML file of one's own, or `None` or `"none"` for no ideas. Such a file lists phrases,
+            such as `"a forest of deep trees"`, or the fields of an [`Idea`], where `imports` is called `import`.
         seed (`int`, *optional*, defaults to `0`):
             Seed of their order.
 
@@ -96,8 +98,8 @@ class Ideas:
 
     def turn(self, comp: Competition, number: int) -> Idea | None:
         """
-        The idea for the `number`-th program, or group of programs, of a competition: in rounds, each in an order of its own, so that
-        every idea comes once before any comes twice.
+        The idea for the `number`-th program, or group of programs, of a competition: in rounds, each in an order of
+        its own, so that every idea comes once before any comes twice.
         """
         ideas = self.of(comp)
         if not ideas:
@@ -107,8 +109,8 @@ class Ideas:
 
     def varied(self, comp: Competition, name: str, rng: random.Random) -> Idea | None:
         """
-        The idea of this name, which may be such a variation itself, with one of its numbers halved, doubled, a third or three times as
-        large; `None` if the name has no numbers, or is like that of no idea for the competition.
+        The idea of this name, which may be such a variation itself, with one of its numbers halved, doubled, a third
+        or three times as large; `None` if the name has no numbers, or is like that of no idea for the competition.
         """
         alike = {NUMBER.sub("0", idea.name): idea for idea in self.of(comp)}
         idea = alike.get(NUMBER.sub("0", name))
@@ -125,22 +127,15 @@ class Ideas:
 def _default_for(comp: Competition) -> list[Idea]:
     default, reads = _default(), what_it_reads(comp)
     kind = "numbers" if comp.scoring.takes is Takes.NUMBERS else "classes"
-    found: list[Idea] = default[kind]["texts" if reads == "texts" else "tables"]
+    ideas = [_idea(entry) for entry in default[kind]["texts" if reads == "texts" else "tables"]]
     if reads == "images":  # thousands of pixels
-        found = [replace(idea, **default["images"]) for idea in found]
-    return list(dict.fromkeys(found))
+        ideas = [replace(idea, **default["images"]) for idea in ideas]
+    return list(dict.fromkeys(ideas))
 
 
 @cache
-def _default() -> dict[str, Any]:
-    content = yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
-    return {
-        "images": content["images"],
-        **{
-            kind: {reads: [_idea(entry) for entry in entries] for reads, entries in content[kind].items()}
-            for kind in ("numbers", "classes")
-        },
-    }
+def _default() -> Any:
+    return yaml.safe_load(DEFAULT.read_text(encoding="utf-8"))
 
 
 def _idea(entry: Any) -> Idea:

@@ -63,34 +63,25 @@ def improve_prompt(
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
             The competition.
-        program (`str`):
-            The program to improve.
-        output (`str`):
-            The program's output.
+        program, output (`str`):
+            The program to improve, and its output.
         limits ([`~trl_mle.execution.Limits`]):
             Limits of a program: the executor's.
         max_tokens (`int`):
             Maximum length of the prompt, in tokens.
         count_tokens (`Callable`):
             Counts the tokens of a conversation with the policy's tokenizer and chat template.
-        failed (`bool`, *optional*, defaults to `False`):
-            Whether the program failed.
-        test_score (`float`, *optional*):
-            Its score on the hidden answers, if the prompt should state it.
+        failed (`bool`, *optional*, defaults to `False`), test_score (`float`, *optional*):
+            Whether the program failed, and its score on the hidden answers, if the prompt should state it.
         begin_program (`bool`, *optional*, defaults to `False`):
             Whether to begin the answer, see [`scratch_prompt`], instead of asking for a plan.
 
     Returns:
-        `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition, and, with
-            `begin_program`, the beginning of the assistant's.
-
-    Raises:
-        `ValueError`: The task alone is longer than `max_tokens`.
+        `list[dict[str, str]]`: A conversation, see [`scratch_prompt`]. Raises `ValueError` without room for one.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
-    what = FAILED if failed else PREVIOUS
-    ask = (_REPAIR, _REPAIR_ALONE) if failed else (_IMPROVE, _IMPROVE_ALONE)
+    what, ask = (FAILED, (_REPAIR, _REPAIR_ALONE)) if failed else (PREVIOUS, (_IMPROVE, _IMPROVE_ALONE))
     begun = _begun(comp) if begin_program else []
     program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
@@ -100,23 +91,27 @@ def improve_prompt(
         text = _PROGRAM.format(**shown, what=what, printed=PRINTED, fence=fence, score=score, ask=ask[begin_program])
         return [{"role": "user", "content": task_text + text}, *begun]
 
-    bare = count_tokens(prompt(0, 0))
-    if bare > max_tokens:
+    def tokens(*kept: int) -> int:
+        return count_tokens(prompt(*kept))
+
+    if tokens(0, 0) > max_tokens:
         raise ValueError(
-            f"the prompt that asks to improve a solution of {comp.id!r} takes {bare} tokens without the solution, more than "
-            f"max_prompt_length={max_tokens}: raise it, or disable improve prompts (improve_probability: 0)"
+            f"the prompt to improve a solution of {comp.id!r} takes {tokens(0, 0)} tokens without it, more than "
+            f"max_prompt_length={max_tokens}: raise it, or set improve_probability: 0"
         )
-    if count_tokens(whole := prompt(len(program_lines), len(output_lines))) <= max_tokens:
-        return whole
-    program_lines, output_lines = _without_long(program_lines), _without_long(output_lines)
-    program_limit = bare + int(PROGRAM_SHARE * (max_tokens - bare))
-    in_output = _most(
-        len(output_lines), lambda kept: count_tokens(prompt(0, kept)) <= max_tokens - (program_limit - bare)
-    )
-    in_program = _most(len(program_lines), lambda kept: count_tokens(prompt(kept, in_output)) <= max_tokens)
-    # The output gets the budget that the program leaves over
-    in_output = _most(len(output_lines), lambda kept: count_tokens(prompt(in_program, kept)) <= max_tokens, in_output)
-    return prompt(in_program, in_output)
+    kept = len(program_lines), len(output_lines)
+    if tokens(*kept) > max_tokens:
+        program_lines, output_lines = _without_long(program_lines), _without_long(output_lines)
+        kept = _fitting(tokens, *kept, max_tokens)
+    return prompt(*kept)
+
+
+def _fitting(tokens: Callable[..., int], program: int, output: int, max_tokens: int) -> tuple[int, int]:
+    """How many lines to keep of a program and its output, which gets the budget that the program leaves over."""
+    for_program = int(PROGRAM_SHARE * (max_tokens - tokens(0, 0)))
+    output_kept = _most(output, lambda kept: tokens(0, kept) <= max_tokens - for_program)
+    program_kept = _most(program, lambda kept: tokens(kept, output_kept) <= max_tokens)
+    return program_kept, _most(output, lambda kept: tokens(program_kept, kept) <= max_tokens, output_kept)
 
 
 def _without_long(lines: list[str]) -> list[str]:

@@ -16,9 +16,9 @@ NO_THOUGHTS = {"enable_thinking": False}
 
 def opening(comp: Competition, idea: Idea | None = None) -> str:
     """
-    Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name features and targets
-    if the tables show them, and end in the beginning of an import, or in the idea's. A small model continues such a program, but if
-    asked for one, it writes an essay, or takes numbers for images (docs/results.md).
+    Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name features
+    and targets if the tables show them, and end in the beginning of an import, or in the idea's. A small model
+    continues such a program, but if asked for one, it writes an essay, or takes numbers for images (docs/results.md).
 
     Args:
         comp ([`~trl_mle.competitions.Competition`]):
@@ -73,14 +73,16 @@ def without_opening(prompt: list) -> list:
 
 
 def after_thoughts(opening: str, asked: str) -> str:
-    """The answer's beginning, after the end of a rendered prompt: if its template opened a thought, it is closed first."""
+    """
+    The answer's beginning, after the end of a rendered prompt: if its template opened a thought, it is closed first.
+    """
     return f"\n</think>\n\n{opening}" if opening and asked.rstrip().endswith("<think>") else opening
 
 
 def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame, are_classes: bool) -> list[str]:
     """
-    Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill. Where these say which
-    class a row has, `y_train` is the number of the class: most classifiers take nothing else.
+    Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill. Where
+    these say which class a row has, `y_train` is the number of the class: most classifiers take nothing else.
     """
     known = [name for name in comp.target_columns if name in train.columns]
     lacking = [str(name) for name in train.columns if name not in test.columns]

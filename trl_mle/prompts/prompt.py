@@ -52,6 +52,7 @@ DETAILS = (
     Detail(files=5, names=8, rows=0, cells=0, chars=0),
     Detail(files=5, names=3, rows=0, cells=0, chars=0),
 )
+SUBMISSION = Detail(files=0, names=12, rows=2, cells=12, chars=20)
 
 _TASK = """\
 Kaggle competition: {id}
@@ -65,8 +66,8 @@ Metric: {metric} ({direction} is better).{evaluation}
 {goal}{rules} The program writes submission.csv{sample}:
 {submission}
 
-Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network (no pip install, no pretrained weights). Installed are only \
-{packages}.
+Limits: {timeout_s:g} seconds, {memory_mb} MB of memory, no network (no pip install, no pretrained weights). \
+Installed are only {packages}.
 
 """
 
@@ -75,13 +76,14 @@ INSTALLED_AS = {"sklearn": "scikit-learn", "PIL": "pillow"}
 
 # The end of every prompt
 PROGRAM_FORM = """\
-one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the working \
-directory."""
+one complete Python program in a ```python block. It reads its data from input/ and writes submission.csv to the \
+working directory."""
 _ASK = f"Write a short plan, then {PROGRAM_FORM}"
 _ASK_AGENT = """\
-Look at the files with read_file. Run Python programs with start_program, {count} at most, and see with wait_for_program what came out. A \
-program reads its data from input/ and writes submission.csv to the working directory; nothing else is kept from one to the next. \
-The last program that you start is graded, and only on whether its submission is valid and how well it scores."""
+Look at the files with read_file. Run Python programs with start_program, {count} at most, and see with \
+wait_for_program what came out. A program reads its data from input/ and writes submission.csv to the working \
+directory; nothing else is kept from one to the next. The last program that you start is graded, and only \
+on whether its submission is valid and how well it scores."""
 PROGRAM_ALONE = "Answer with one complete Python program in a ```python block, and nothing else."
 
 
@@ -98,8 +100,8 @@ def scratch_prompt(
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits of a program: an executor's `limits`. Defaults to `Limits()`.
         begin_program (`bool`, *optional*, defaults to `False`):
-            Whether to ask for a program alone and to begin the answer: see [`~trl_mle.prompts.opening`]. Otherwise the prompt asks
-            for a plan first, as in the paper.
+            Whether to ask for a program alone and to begin the answer: see [`~trl_mle.prompts.opening`]. Otherwise the
+            prompt asks for a plan first, as in the paper.
 
     Returns:
         `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition, and, with
@@ -175,7 +177,10 @@ def _goal(comp: Competition) -> str:
 
 
 def _sample(comp: Competition) -> str:
-    """Where the ids are, unless the test table has them. A small model writes to whatever file is named like a submission."""
+    """
+    Where the ids are, unless the test table has them. A small model writes to whatever file is named like a
+    submission.
+    """
     test = find_table(comp, "test")
     is_shown = comp.sample_submission.parent == comp.public_dir  # MLE-bench hides a few
     if not is_shown or (test is not None and comp.id_column in test[1].columns):
@@ -185,7 +190,7 @@ def _sample(comp: Competition) -> str:
 
 def _submission(sample: Path) -> str:
     """The header of the sample submission and two of its rows."""
-    return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), 12, 2, 12, 20))
+    return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), SUBMISSION))
 
 
 def submission_rules(comp: Competition) -> str:
@@ -218,7 +223,9 @@ def _files(comp: Competition, room: int) -> str:
 
 
 def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | None, detail: Detail) -> Iterator[str]:
-    """One entry per file. One table is described in full, with example rows; the others by how their columns differ."""
+    """
+    One entry per file. One table is described in full, with example rows; the others by how their columns differ.
+    """
     paths = sorted(paths, key=lambda path: path != whole)
     for path in paths[: detail.files]:
         name = f"input/{_clip(path.name, NAME_CHARS)}"
@@ -260,7 +267,7 @@ def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str
 
 def _table(table: pd.DataFrame, detail: Detail) -> list[str]:
     """The header, some rows, and what they may not tell: which columns hold text, and which lack values."""
-    lines = _shown(table, detail.names, detail.rows, detail.cells, detail.chars)
+    lines = _shown(table, detail)
     notes = (
         ("Text", [name for name in table.columns if is_text(table[name])]),
         ("Values are missing in", [name for name in table.columns if table[name].isna().any()]),
@@ -269,16 +276,20 @@ def _table(table: pd.DataFrame, detail: Detail) -> list[str]:
     return lines
 
 
-def _shown(table: pd.DataFrame, names: int, rows: int, cells: int, chars: int) -> list[str]:
-    """Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they fit."""
-    header = _names(list(table.columns), names)
-    of = dict(zip(_clipped(table.columns), table.columns, strict=True))
-    kept = _leave_out_middle(header, cells)
-    values = [
-        ["…" if name == "…" else _clip(_cell(row[of[name]]), chars) for name in kept]
-        for _, row in table.head(rows).astype(object).iterrows()
+def _shown(table: pd.DataFrame, detail: Detail) -> list[str]:
+    """
+    Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they
+    fit.
+    """
+    header = _names(list(table.columns), detail.names)
+    columns = dict(zip(_clipped(table.columns), table.columns, strict=True)) | {"…": "…"}
+    rows = [
+        [_clip(_cell(row.get(columns[name], "…")), detail.chars) for name in _leave_out_middle(header, detail.cells)]
+        for _, row in table.head(detail.rows).astype(object).iterrows()
     ]
-    return _csv([header, *values])
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows([header, *rows])  # quotes a cell with a comma
+    return lines.getvalue().splitlines()
 
 
 def _names(names: list[str], count: int) -> list[str]:
@@ -287,13 +298,6 @@ def _names(names: list[str], count: int) -> list[str]:
 
 def _clipped(names: Iterable[str]) -> list[str]:
     return [_clip(str(name), NAME_CHARS) for name in names]
-
-
-def _csv(rows: list[list[str]]) -> list[str]:
-    """Lines of CSV, where a cell with a comma is quoted."""
-    lines = io.StringIO()
-    csv.writer(lines, lineterminator="\n").writerows(rows)
-    return lines.getvalue().splitlines()
 
 
 def _cell(value: object) -> str:

@@ -40,7 +40,9 @@ def shorten(text: str, max_tokens: int) -> str:
 
 
 def _tokens(piece: re.Match[str]) -> int:
-    """A word of prose or of a name has 4 letters a token; in ids and codes, 2 lowercase letters or 1.5 capitals are one."""
+    """
+    A word of prose or of a name has 4 letters a token; in ids and codes, 2 lowercase letters or 1.5 capitals are one.
+    """
     match piece.lastgroup:
         case "word":
             return -(-(len(piece[0]) - 1) // 4)

@@ -9,12 +9,12 @@ from typing import Any
 
 # Special tokens by their form: `<|im_end|>` and `<｜User｜>`, `<start_of_turn>` and `</s>`, `[/INST]` and `[|user|]`
 _IN_ANGLES = (
-    r"\w{1,60}[_:]\w{1,60}|unused\d{1,9}|s|pad|unk|mask|[be]o[sdptw]|s[eo]p|cls|think|tool|image|video|audio|img|system|user"
-    r"|assistant|role|message|filename|reponame|sys"
+    r"\w{1,60}[_:]\w{1,60}|unused\d{1,9}|s|pad|unk|mask|[be]o[sdptw]|s[eo]p|cls|think|tool|image|video|audio|img"
+    r"|system|user|assistant|role|message|filename|reponame|sys"
 )
 _IN_SQUARES = (
-    r"INST|SYS|IMG|IMG_BREAK|IMG_END|THINK|PREFIX|MIDDLE|SUFFIX|SYSTEM_PROMPT|ARGS|CALL_ID|AUDIO|BEGIN_AUDIO|TRANSCRIBE"
-    r"|(?:AVAILABLE_)?TOOLS|TOOL_(?:CALLS|RESULTS|CONTENT)|MODEL_SETTINGS"
+    r"INST|SYS|IMG|IMG_BREAK|IMG_END|THINK|PREFIX|MIDDLE|SUFFIX|SYSTEM_PROMPT|ARGS|CALL_ID|AUDIO|BEGIN_AUDIO"
+    r"|TRANSCRIBE|(?:AVAILABLE_)?TOOLS|TOOL_(?:CALLS|RESULTS|CONTENT)|MODEL_SETTINGS"
 )
 _OPENING = re.compile(rf"<(?=[|｜]|/?(?i:{_IN_ANGLES})>)|\[(?=/?(?:{_IN_SQUARES})\]|[|@]\w{{1,60}}[|@]\])")
 _SURROGATE = re.compile("[\ud800-\udfff]")  # no tokenizer takes half a character
@@ -22,10 +22,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")  # no tokenizer takes half a characte
 
 def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
     """
-    Changes a text so that no tokenizer reads special tokens from it, such as the end of the user's message: inserts a space
-    after the first character of everything that looks like one, which in Python changes nothing outside of strings. If
-    Unicode normalization (NFKC) would create special tokens, the text is normalized first. The model's special tokens may be
-    given, see [`special_tokens_of`]; those of one character stay.
+    Changes a text so that no tokenizer reads special tokens from it, such as the end of the user's message: inserts a
+    space after the first character of everything that looks like one, which in Python changes nothing outside of
+    strings. If Unicode normalization (NFKC) would create special tokens, the text is normalized first. The model's
+    special tokens may be given, see [`special_tokens_of`]; those of one character stay.
     """
     known = _pattern(tuple(special_tokens))
     plain = _broken_up(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text), known)

@@ -29,7 +29,9 @@ class Call:
 
 
 class Calls:
-    """Notes the milestones that calls reach, but for those of `superseded`, which are complete only with later calls."""
+    """
+    Notes the milestones that calls reach, but for those of `superseded`, which are complete only with later calls.
+    """
 
     def __init__(self, superseded: set[tuple[ast.AST, str]]):
         self.superseded = superseded
@@ -107,7 +109,7 @@ class Calls:
                 return concatenated(call.values, "/")
             case "list" if "reader" in first.tags:
                 return self.read(first, node)
-            case "list" | "same":
+            case "list":
                 return first
             case "adapter":
                 return self.extend(first, node)
@@ -137,9 +139,8 @@ class Calls:
             return NOTHING
         if {"model", "trainer"} & tags and name in names.PREDICTS:
             return self.predict(call.everything, node)
-        if "model" in tags and name in names.FITS | names.BATCH_FITS | names.KEEPS_MODEL:
-            if name not in names.KEEPS_MODEL:
-                self.reach(MODEL_TRAINED, node, batch=name in names.BATCH_FITS)
+        if "model" in tags and name in names.FITS | names.BATCH_FITS:
+            self.reach(MODEL_TRAINED, node, batch=name in names.BATCH_FITS)
             return receiver
         if name == "step" and "optimizer" in tags | call.first.tags:
             self.reach(MODEL_TRAINED, node, batch=True)

@@ -33,8 +33,8 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 class Flow(Calls):
     """
-    Interprets statements in the order in which they run. `evaluations` holds what a statement has done for certain when it
-    completes, for each time that it is followed.
+    Interprets statements in the order in which they run. `evaluations` holds what a statement has done for certain
+    when it completes, for each time that it is followed.
     """
 
     def __init__(self, constants: dict[str, bool], superseded: set[tuple[ast.AST, str]]):
@@ -63,8 +63,6 @@ class Flow(Calls):
             self.evaluations[statement].append(self.done)
             before.update(dict.fromkeys(self.done, statement))
             self.statement, self.done = outer, before
-            if statement in self.on_test:
-                self.on_test.add(outer)
             if ends:
                 return not isinstance(statement, ast.Return)  # what precedes it is done when the function returns
         return False
@@ -105,8 +103,8 @@ class Flow(Calls):
             case ast.For() | ast.AsyncFor() | ast.While():
                 self.loop(statement, scope)
             case ast.If(test=test, body=body, orelse=orelse):
-                if (certain := self.certain(test)) is not None:
-                    return self.run(body if certain else orelse, scope)
+                if isinstance(test, ast.Name) and test.id in self.constants:
+                    return self.run(body if self.constants[test.id] else orelse, scope)
                 self.value(test, scope)
                 return self.branches([body, orelse], scope)
             case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
@@ -121,17 +119,6 @@ class Flow(Calls):
                 exits = isinstance(statement, ast.Expr) and "exit" in values[0].tags
                 return exits or isinstance(statement, ast.Raise | ast.Break | ast.Continue)
         return False
-
-    def certain(self, test: ast.expr) -> bool | None:
-        """Whether a condition holds, if certain."""
-        match test:
-            case ast.Constant(value):
-                return bool(value)
-            case ast.Name(name):
-                return self.constants.get(name)
-            case ast.Compare(left=ast.Name("__name__"), ops=[ast.Eq()]):
-                return True
-        return None
 
     def loop(self, statement: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
         elements = [NOTHING]
@@ -191,8 +178,7 @@ class Flow(Calls):
                 self.value(key, scope)
                 return replace(element_of(self.value(base, scope)), texts=frozenset())
             case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
-                keys = [None if isinstance(one, ast.Starred) else index for index, one in enumerate(elements)]
-                return collection({key: self.value(one, scope) for key, one in zip(keys, elements, strict=True)})
+                return collection([self.value(one, scope) for one in elements])
             case ast.Dict(keys=keys, values=elements):
                 constants = [key.value if isinstance(key, ast.Constant) else None for key in keys]
                 return collection({key: self.value(one, scope) for key, one in zip(constants, elements, strict=True)})
@@ -302,7 +288,9 @@ class Flow(Calls):
         return data
 
     def construct(self, cls: Value, call: Call) -> Value:
-        """Creates an instance of one of the program's classes; a model, if it is a network or has `fit` and `predict`."""
+        """
+        Creates an instance of one of the program's classes; a model, if it is a network or has `fit` and `predict`.
+        """
         members = cls.members.variables if cls.members else {}
         is_network = "network" in cls.tags
         is_model = is_network or ("fit" in members and names.PREDICTS & members.keys())

@@ -28,9 +28,6 @@ _PATTERNS = {
     "open": r"((io|codecs|gzip|bz2|lzma)\.)?open",
     "path": r"os\.path\.join|pathlib\.(Pure)?Path",
     "list": r"list|tuple|set|sorted",
-    "same": r"csv\.(reader|writer|DictReader|DictWriter)|iter|next|reversed|tqdm(\.\w+)*\.tqdm|copy\.(deep)?copy|str"
-    r"|sklearn\.base\.clone|torch\.(compile|nn\.DataParallel)|accelerate\.\w+|os\.path\.\w+path|glob\.i?glob",
-    "split": r"sklearn\.model_selection\.(\w+\.)?train_test_split|torch\.utils\.data\.random_split",
     "adapter": r"peft\.get_peft_model",
     "solver": r"(numpy|scipy)\.linalg\.(solve|lstsq)|numpy\.polyfit"
     r"|scipy\.optimize\.(minimize|curve_fit|least_squares|nnls)",
@@ -60,6 +57,5 @@ FITS = {"fit", "fit_predict"}
 BATCH_FITS = {"partial_fit", "train_on_batch"}
 PREDICTS = {"predict", "predict_proba", "predict_log_proba", "decision_function", "predict_on_batch"}
 TABLE_WRITES = {"to_csv", "write_csv"}
-KEEPS_MODEL = {"to", "cuda", "cpu", "eval", "train", "half", "float", "set_params"}
 ADDS = {"append", "extend", "add", "insert", "update", "setdefault"}
 ROW_WRITES = {"write", "writelines", "writerow", "writerows"}

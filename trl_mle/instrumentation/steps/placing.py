@@ -12,8 +12,10 @@ from trl_mle.instrumentation.verify import bound_names
 
 
 def find_steps(tree: ast.Module) -> list[tuple[int, str]]:
-    """Finds the statements of a program after which milestones are reached: start line and milestone. None if its functions
-    call each other in expressions that are nested too deeply to follow."""
+    """
+    Finds the statements of a program after which milestones are reached: start line and milestone. None if its
+    functions call each other in expressions that are nested too deeply to follow.
+    """
     superseded: set[tuple[ast.AST, str]] = set()
     try:
         for _ in range(2):  # the first time shows which steps later ones complete
@@ -62,8 +64,8 @@ def _imports(statement: ast.stmt) -> bool:
 
 def _predictions_by_rule(flow: Flow) -> list[ast.stmt]:
     """
-    Predictions without a known model: by rules, constants, or the program's own models. They are complete where the submitted
-    values were last changed, if these are computed from the test data or assigned to a column.
+    Predictions without a known model: by rules, constants, or the program's own models. They are complete where the
+    submitted values were last changed, if these are computed from the test data or assigned to a column.
     """
     loads = {
         one for one, evaluations in flow.evaluations.items() if {TRAIN_DATA, TEST_DATA} & set().union(*evaluations)
