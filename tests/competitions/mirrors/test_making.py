@@ -60,9 +60,11 @@ def _bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_they_are_listed():
-    assert sorted(MIRRORS) == sorted(FACTS)  # all names are also the catalogue's
+def test_they_are_all_of_the_catalogues_that_have_facts(monkeypatch):
+    assert sorted(MIRRORS) == sorted(FACTS)
     assert [name for name in list_competitions() if name.startswith("mirror:")] == [f"mirror:{m}" for m in MIRRORS]
+    monkeypatch.setitem(MLEBENCH_COMPETITIONS, "without-a-mirror", Layout(metric="rmse", id_column="id"))
+    assert [*runpy.run_path(making.__file__)["MIRRORS"]] == [*MIRRORS]
 
 
 @pytest.mark.parametrize("name", MIRRORS)
@@ -92,11 +94,7 @@ def test_files_columns_and_scores(name):
     codes = pd.factorize(target, sort=True)[0]  # labels cannot be told from their position
     assert abs(np.corrcoef(codes, np.arange(len(codes)))[0, 1]) < 0.2
 
-    headings = [line for line in comp.description.splitlines() if line.startswith("#")]
-    assert headings[1:] == ["## Overview", "## Evaluation", "## Submission format", "## Data"]
-    overview, evaluation = comp.description.split("\n## ")[1:3]
-    assert "The data is synthetic" in overview
-    assert max(len(overview), len(evaluation)) < 600
+    assert "The data is synthetic" in comp.description
     assert "{" not in comp.description
 
 
@@ -117,8 +115,6 @@ def test_bytes_are_a_function_of_rows_and_seed(name, tmp_path):
     assert comp.id == f"mirror:{name}?rows={least}&seed=3"
     assert not set(comp.slug) & set(":?&=/")
     assert _bytes(comp.public_dir.parent) == a
-    assert comp.grade(comp.answers).value == (1.0 if comp.higher_is_better else 0.0)
-    assert comp.grade(comp.sample_submission).valid == (name != PATENTS)
 
 
 @pytest.mark.slow
@@ -141,23 +137,16 @@ def test_better_modelling_scores_better(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("competition_id", "reason"),
+    ("end", "reason"),
     [
-        ("mirror:spooky", "did you mean 'mirror:spooky-author-identification'"),
-        ("mirror:", "there are mirror:"),
-        *[
-            (f"mirror:{SPOOKY}?{end}", "not understood")
-            for end in ("rows=1e3", "seed=99999999999", "rows=100&rows=200")
-        ],
-        (f"mirror:{SPOOKY}?rows=10", "from 50 to 100000 rows, not 10"),
-        (f"mirror:{LEAVES}?rows=100", "from 198 to 100000 rows, not 100"),
+        ("spooky", "did you mean 'mirror:spooky-author-identification'"),
+        *[(f"{SPOOKY}?{end}", "not understood") for end in ("rows=1e3", "seed=99999999999", "rows=100&rows=200")],
+        (f"{LEAVES}?rows=100", "from 198 to 100000 rows, not 100"),
     ],
 )
-def test_ids_that_are_not_understood_are_one_clear_line(competition_id, reason):
-    with pytest.raises(CompetitionError, match="mirror") as error:
-        load_competition(competition_id)
-    assert reason in str(error.value)
-    assert "\n" not in str(error.value)
+def test_ids_that_are_not_understood_are_one_clear_line(end, reason):
+    with pytest.raises(CompetitionError, match=f"^.*mirror.*{reason}.*$"):
+        load_competition(f"mirror:{end}")
 
 
 def test_pizza():
@@ -167,20 +156,16 @@ def test_pizza():
         with zipfile.ZipFile(comp.public_dir / f"{part}.zip") as archive:
             assert archive.namelist() == [f"{part}.json"]
             assert archive.read(f"{part}.json") == content
-    records = json.loads((comp.public_dir / "train.json").read_text())
-    assert {type(record["requester_received_pizza"]) for record in records} == {bool}
-    assert {type(record["requester_subreddits_at_request"]) for record in records} == {list}
-    assert all(record["request_id"].startswith("t3_") for record in records)
-    assert pd.read_csv(comp.answers)["requester_received_pizza"].isin([0, 1]).all()
+    record = json.loads((comp.public_dir / "train.json").read_text())[0]
+    assert type(record["requester_received_pizza"]) is bool
+    assert type(record["requester_subreddits_at_request"]) is list
 
 
 def test_tweets():
     comp = load_competition(f"mirror:{TWEETS}")
-    train = _read(comp, "train")
-    rows = list(train.itertuples())
-    rows += list(_read(comp, "test").merge(pd.read_csv(comp.answers), on="textID").itertuples())
-    assert len(rows) == FACTS[TWEETS]["rows"]
-    assert all(row.selected_text in row.text and row.selected_text.split() for row in rows)
+    test = _read(comp, "test").merge(pd.read_csv(comp.answers), on="textID")
+    for table in (_read(comp, "train"), test):
+        assert all(row.selected_text in row.text and row.selected_text.split() for row in table.itertuples())
 
 
 @pytest.mark.parametrize(("name", "mode", "size"), [(PLANTS, "RGB", (96, 64)), (LEAVES, "L", (64, 64))])
@@ -192,10 +177,8 @@ def test_images(name, mode, size):
         assert (image.format, image.mode, image.size) == ("JPEG", mode, size)
         assert np.asarray(image).std() > 10
     if name == PLANTS:
-        assert ids[0] == "Train_0"
         assert (pd.read_csv(comp.answers)[["healthy", "multiple_diseases", "rust", "scab"]].sum(axis=1) == 1).all()
     else:
-        assert _read(comp, "train")["species"].nunique() == 99
         assert set(_read(comp, "train")["species"]) == set(comp.target_columns)
 
 
@@ -214,7 +197,6 @@ def test_nomad():
             assert np.allclose([np.linalg.norm(vector) for vector in lattice], lengths, atol=1e-3)
             cosine = lattice[0] @ lattice[1] / lengths[0] / lengths[1]
             assert np.degrees(np.arccos(cosine)) == pytest.approx(row.lattice_angle_gamma_degree, abs=0.05)
-    assert (_read(comp, "train").filter(like="_ev") > 0).all(axis=None)
 
 
 def test_chats():
@@ -226,32 +208,20 @@ def test_chats():
         assert all(isinstance(text, str) and text for texts in turns for text in texts)
 
 
-# What programs see of a column's values: their form, and the numbers of different ones
+# What programs see of a column's values
 FORMS = {
-    (INSULTS, "Date"): (r"20\d{12}Z", None),
-    (INSULTS, "Comment"): (r'".*"', None),
-    (ESSAYS, "essay_id"): ("[0-9a-f]{7}", None),
-    (ESSAYS, "score"): ("[1-6]", 6),
-    (TWEETS, "textID"): ("[0-9a-f]{10}", None),
-    (TWEETS, "sentiment"): ("neutral|positive|negative", 3),
-    (MAY, "f_27"): ("[A-T]{10}", None),
-    (MAY, "target"): ("[01]", 2),
-    (DECEMBER, "Cover_Type"): ("[1-7]", 7),
-    (PATENTS, "context"): (r"[A-H]\d\d", None),
-    (PATENTS, "score"): (r"0\.0|0\.25|0\.5|0\.75|1\.0", 5),
-    (SPOOKY, "id"): (r"id\d{5}", None),
-    (SPOOKY, "author"): ("EAP|HPL|MWS", 3),
+    (INSULTS, "Date"): r"20\d{12}Z",
+    (INSULTS, "Comment"): r'".*"',
+    (ESSAYS, "score"): "[1-6]",
+    (MAY, "f_27"): "[A-T]{10}",
+    (DECEMBER, "Cover_Type"): "[1-7]",
+    (PATENTS, "context"): r"[A-H]\d\d",
+    (PATENTS, "score"): r"0\.0|0\.25|0\.5|0\.75|1\.0",
+    (SPOOKY, "author"): "EAP|HPL|MWS",
 }
 
 
 @pytest.mark.parametrize(("name", "column"), FORMS)
 def test_values(name, column):
-    form, count = FORMS[name, column]
     values = _read(load_competition(f"mirror:{name}"), "train")[column].dropna().astype(str)
-    assert values.str.fullmatch(form).all()
-    assert values.nunique() == count or count is None
-
-
-def test_a_competition_of_the_catalogue_needs_no_mirror(monkeypatch):
-    monkeypatch.setitem(MLEBENCH_COMPETITIONS, "without-a-mirror", Layout(metric="rmse", id_column="id"))
-    assert [*runpy.run_path(making.__file__)["MIRRORS"]] == [*MIRRORS]
+    assert values.str.fullmatch(FORMS[name, column]).all()
