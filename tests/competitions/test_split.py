@@ -149,23 +149,7 @@ def folder(tmp_path, truth, metric, **more):
     return Competition("x", metric, tmp_path, path, path, columns, **more)
 
 
-@pytest.fixture
-def slope():
-    """Forty rows with the numbers from 0 to 1."""
-    return pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
-
-
-def test_predictions_without_a_correlation_on_one_part_have_none_there(slope, tmp_path):
-    comp = folder(tmp_path, slope, "pearson_correlation", holdout=0.5)
-    for rows, undefined in ((comp._held_out, "held_out"), (~comp._held_out, "value")):
-        score = comp.grade(csv(slope.assign(y=slope["y"].where(~rows, 0.5))))
-        assert getattr(score, undefined) == 0.0
-        assert {score.value, score.held_out} == {0.0, 1.0}
-        assert 0 < score.full < 1
-    assert not comp.grade(csv(slope.assign(y=0.5))).valid
-
-
-def test_a_metric_of_ones_own_that_cannot_score_one_part(slope, tmp_path):
+def test_predictions_that_cannot_be_scored_on_one_part(tmp_path):
     """The rows that training sees decide alone: without `undefined`, a failure on them makes a submission invalid."""
 
     def spread(y_true, y_pred):
@@ -174,14 +158,16 @@ def test_a_metric_of_ones_own_that_cannot_score_one_part(slope, tmp_path):
         y_pred["y"] *= 1  # it may change its tables
         return y_pred["y"].std()
 
-    for undefined in (None, -1.0):
-        metric = Metric(spread, True, undefined=undefined)
-        comp = folder(tmp_path, slope, "spread", custom_metric=metric, holdout=0.5)
-        score = comp.grade(csv(slope.assign(y=slope["y"].where(comp._held_out, 0.5))))
+    truth = pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
+    metrics = {"spread": Metric(spread, True), "spread or -1": Metric(spread, True, undefined=-1.0)}
+    for name, undefined in {"spread": None, "spread or -1": -1.0, "pearson_correlation": 0.0}.items():
+        comp = folder(tmp_path, truth, name, custom_metric=metrics.get(name), holdout=0.5)
+        score = comp.grade(csv(truth.assign(y=truth["y"].where(comp._held_out, 0.5))))
         assert (score.valid, score.value) == (undefined is not None, undefined)
-        score = comp.grade(csv(slope.assign(y=slope["y"].where(~comp._held_out, 0.5))))
+        score = comp.grade(csv(truth.assign(y=truth["y"].where(~comp._held_out, 0.5))))
         assert score.held_out == (score.full if undefined is None else undefined)
         assert score.value not in (score.full, None)
+    assert not comp.grade(csv(truth.assign(y=0.5))).valid
 
 
 def test_rows_that_are_matched_by_their_place(tmp_path):

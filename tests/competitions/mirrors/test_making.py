@@ -18,12 +18,8 @@ from trl_mle.competitions.mirrors import FACTS, MIRRORS, load_mirror, make_mirro
 
 
 SOLUTIONS = Path(__file__).parent / "solutions"
-INSULTS = "detecting-insults-in-social-commentary"
-ESSAYS = "learning-agency-lab-automated-essay-scoring-2"
 PIZZA = "random-acts-of-pizza"
 TWEETS = "tweet-sentiment-extraction"
-MAY = "tabular-playground-series-may-2022"
-DECEMBER = "tabular-playground-series-dec-2021"
 PATENTS = "us-patent-phrase-to-phrase-matching"
 PLANTS = "plant-pathology-2020-fgvc7"
 LEAVES = "leaf-classification"
@@ -33,20 +29,20 @@ LMSYS = "lmsys-chatbot-arena"
 
 
 # Checksum of the names of all files and of the columns of all tables, which are those of the originals; the sample submission's
-# score, and the smallest gap from a trivial to a strong solution's, with seed 0.
+# score, and the smallest gap from a trivial to a strong solution's, with seed 0; what programs see of columns' values
 FACTS_BY_NAME = {
-    INSULTS: (1509307053, 0.5, 0.24),
-    ESSAYS: (221266196, 0, 0.45),
-    PIZZA: (1462297986, 0.5, 0.15),
-    TWEETS: (494470567, 0, 0.48),
-    MAY: (2943000987, 0.5, 0.17),
-    DECEMBER: (4170698141, 0.45, 0.2),
-    PATENTS: (188945124, None, 0.6),
-    PLANTS: (3865038088, 0.5, 0.24),
-    LEAVES: (1491466493, 4.59512, 1.7),
-    NOMAD: (646556473, 0.23553, 0.11),
-    SPOOKY: (2516302366, 1.08708, 0.38),
-    LMSYS: (3060688002, 1.09861, 0.15),
+    "detecting-insults-in-social-commentary": (1509307053, 0.5, 0.24, {"Date": r"20\d{12}Z", "Comment": r'".*"'}),
+    "learning-agency-lab-automated-essay-scoring-2": (221266196, 0, 0.45, {"score": "[1-6]"}),
+    PIZZA: (1462297986, 0.5, 0.15, {}),
+    TWEETS: (494470567, 0, 0.48, {}),
+    "tabular-playground-series-may-2022": (2943000987, 0.5, 0.17, {"f_27": "[A-T]{10}"}),
+    "tabular-playground-series-dec-2021": (4170698141, 0.45, 0.2, {"Cover_Type": "[1-7]"}),
+    PATENTS: (188945124, None, 0.6, {"context": r"[A-H]\d\d", "score": r"0\.0|0\.25|0\.5|0\.75|1\.0"}),
+    PLANTS: (3865038088, 0.5, 0.24, {}),
+    LEAVES: (1491466493, 4.59512, 1.7, {}),
+    NOMAD: (646556473, 0.23553, 0.11, {}),
+    SPOOKY: (2516302366, 1.08708, 0.38, {"author": "EAP|HPL|MWS"}),
+    LMSYS: (3060688002, 1.09861, 0.15, {}),
 }
 
 
@@ -70,7 +66,7 @@ def test_they_are_all_of_the_catalogues_that_have_facts(monkeypatch):
 @pytest.mark.parametrize("name", MIRRORS)
 def test_files_columns_and_scores(name):
     comp, original = load_competition(f"mirror:{name}"), MLEBENCH_COMPETITIONS[name]
-    checksum, trivial, _ = FACTS_BY_NAME[name]
+    checksum, trivial, _, forms = FACTS_BY_NAME[name]
     assert (comp.id, comp.slug, comp.metric) == (f"mirror:{name}", f"mirror-{name}", original.metric)
     assert comp.public_dir.parts[-3:] == (comp.slug, "prepared", "public")
 
@@ -79,6 +75,8 @@ def test_files_columns_and_scores(name):
     folders = [sorted(path.name for path in folder.iterdir()) for folder in (comp.public_dir, comp.answers.parent)]
     names = [list(train), list(test), list(sample), list(answers), *folders]
     assert zlib.crc32(json.dumps(names).encode()) == checksum
+    for column, form in forms.items():
+        assert train[column].dropna().astype(str).str.fullmatch(form).all()
     rows = FACTS[name]["rows"]
     assert len(train) + len(test) == rows
     assert 0.2 < len(test) / rows < 0.3
@@ -206,22 +204,3 @@ def test_chats():
         turns = [json.loads(text) for text in (row.prompt, row.response_a, row.response_b)]
         assert len({len(texts) for texts in turns}) == 1
         assert all(isinstance(text, str) and text for texts in turns for text in texts)
-
-
-# What programs see of a column's values
-FORMS = {
-    (INSULTS, "Date"): r"20\d{12}Z",
-    (INSULTS, "Comment"): r'".*"',
-    (ESSAYS, "score"): "[1-6]",
-    (MAY, "f_27"): "[A-T]{10}",
-    (DECEMBER, "Cover_Type"): "[1-7]",
-    (PATENTS, "context"): r"[A-H]\d\d",
-    (PATENTS, "score"): r"0\.0|0\.25|0\.5|0\.75|1\.0",
-    (SPOOKY, "author"): "EAP|HPL|MWS",
-}
-
-
-@pytest.mark.parametrize(("name", "column"), FORMS)
-def test_values(name, column):
-    values = _read(load_competition(f"mirror:{name}"), "train")[column].dropna().astype(str)
-    assert values.str.fullmatch(FORMS[name, column]).all()
