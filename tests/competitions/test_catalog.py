@@ -170,6 +170,7 @@ def test_tweets_without_a_word(tmp_path):
 
 def test_nomad_is_compared_in_file_order_and_needs_no_id(comps):
     answers = right_answers(NOMAD)
+    assert comps[NOMAD].grade(_csv(answers.drop(columns="id"))).value == 0
     assert comps[NOMAD].grade(_csv(answers.assign(id="x"))).value == 0
     assert comps[NOMAD].grade(_csv(answers.iloc[::-1])).value > 0
     assert comps[NOMAD].grade(_csv(_set(answers, "bandgap_energy_ev", -0.9))).valid
