@@ -60,6 +60,7 @@ def test_facts(comps):
     for name, comp in comps.items():
         assert (comp.id, comp.slug) == (name, name)
         assert (comp.metric, comp.higher_is_better, comp.id_column) == FACTS[name]
+        assert comp.better(0.6, 0.5) == comp.higher_is_better != comp.better(0.5, 0.6)
         assert comp.answers.parent == comp.public_dir.parent / "private"
 
 
