@@ -1,7 +1,6 @@
 import csv
 import math
 import random
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,10 +11,8 @@ from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 
 
 INSULTS = "detecting-insults-in-social-commentary"
-ESSAYS = "learning-agency-lab-automated-essay-scoring-2"
 PIZZA = "random-acts-of-pizza"
 TWEETS = "tweet-sentiment-extraction"
-MAY = "tabular-playground-series-may-2022"
 DECEMBER = "tabular-playground-series-dec-2021"
 PATENTS = "us-patent-phrase-to-phrase-matching"
 PLANTS = "plant-pathology-2020-fgvc7"
@@ -26,10 +23,10 @@ LMSYS = "lmsys-chatbot-arena"
 
 FACTS = {  # metric, higher is better, id column
     INSULTS: ("roc_auc", True, "Comment"),
-    ESSAYS: ("quadratic_weighted_kappa", True, "essay_id"),
+    "learning-agency-lab-automated-essay-scoring-2": ("quadratic_weighted_kappa", True, "essay_id"),
     PIZZA: ("roc_auc", True, "request_id"),
     TWEETS: ("word_level_jaccard", True, "textID"),
-    MAY: ("roc_auc", True, "id"),
+    "tabular-playground-series-may-2022": ("roc_auc", True, "id"),
     DECEMBER: ("accuracy", True, "Id"),
     PATENTS: ("pearson_correlation", True, "id"),
     PLANTS: ("mean_columnwise_roc_auc", True, "image_id"),
@@ -41,16 +38,11 @@ FACTS = {  # metric, higher is better, id column
 
 
 @pytest.fixture(scope="module")
-def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def comps(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Competition]:
     folder = tmp_path_factory.mktemp("mle-bench")
-    for name in MLEBENCH_COMPETITIONS:
+    for name in FACTS:
         write_prepared_folder(name, folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def comps(data_dir: Path) -> dict[str, Competition]:
-    return {name: load_competition(name, data_dir) for name in MLEBENCH_COMPETITIONS}
+    return {name: load_competition(name, folder) for name in FACTS}
 
 
 def _csv(table: pd.DataFrame) -> bytes:
@@ -73,83 +65,62 @@ def test_facts(comps):
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_right_answers_get_the_best_score_in_any_order(name, comps):
-    best = Score(1.0 if comps[name].higher_is_better else 0.0, valid=True)
-    answers = right_answers(name)
-    assert comps[name].grade(_csv(answers)) == best
+def test_right_answers_are_best_in_any_order_and_the_sample_is_poor(name, comps):
+    comp, answers = comps[name], right_answers(name)
+    best = Score(1.0 if comp.higher_is_better else 0.0, valid=True)
+    assert comp.grade(_csv(answers)) == best
     if name != NOMAD:
-        assert comps[name].grade(_csv(answers.sample(frac=1, random_state=0))) == best
+        assert comp.grade(_csv(answers.sample(frac=1, random_state=0))) == best
     if name != SPOOKY:
-        assert comps[name].grade(_csv(answers[answers.columns[::-1]])) == best
+        assert comp.grade(_csv(answers[answers.columns[::-1]])) == best
+    sample = comp.grade(comp.sample_submission)
+    assert sample.valid == (name != PATENTS)  # all 0, which correlates with nothing
+    assert name == PATENTS or (sample.value < 0.6 if comp.higher_is_better else sample.value > 0.1)
+    # A byte order mark, line ends, quotes, or an index column where other columns are allowed
+    forms = [b"\xef\xbb\xbf" + _csv(answers), answers.to_csv(index=False, lineterminator="\r\n").encode()]
+    forms += [_csv(answers) + b"\n\n", answers.to_csv(index=False, quoting=csv.QUOTE_ALL).encode()]
+    forms += [_csv(answers.astype(object).replace({0: "-0.0"}))]
+    if answers.iloc[:, 1:].isin([0, 1]).all(axis=None):
+        forms.append(_csv(answers.iloc[:, :1].join(answers.iloc[:, 1:] == 1)))
+    assert [comp.grade(content) for content in forms] == [best] * len(forms)
+    assert comp.grade(answers.to_csv().encode()).valid == (name not in (PLANTS, LEAVES, SPOOKY))
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_sample_submissions_are_valid_but_poor(name, comps):
-    score = comps[name].grade(comps[name].sample_submission)
-    if name == PATENTS:  # all 0, which correlates with nothing
-        assert score == Score(
-            None, valid=False, error="the correlation is undefined where all predictions are the same"
-        )
-    else:
-        assert score.valid
-        assert score.value < 0.6 if comps[name].higher_is_better else score.value > 0.1
-
-
-def _malformed(name: str) -> dict[str, tuple[bytes, str]]:
-    """Invalid submissions by name, each with a part of its error."""
+def _malformed(name: str) -> dict[str, bytes]:
+    """Invalid submissions, by a part of their error."""
     layout, good = MLEBENCH_COMPETITIONS[name], right_answers(name)
     target = (layout.target_columns or SPECIES)[0]
     cases = {
-        "nothing": (b"", "No columns to parse"),
-        "bytes": (b"\xff\xfe" + _csv(good), "can't decode byte"),
-        "ragged": (_csv(good) + b"a" + b",1" * 200 + b"\n", "Error tokenizing data"),
-        "row less": (_csv(good.iloc[:-1]), f"has {ROWS - 1} rows, but the test set has {ROWS}"),
-        "target missing": (_csv(good.drop(columns=target)), f"lacks the columns '{target}'"),
-        "one long row": (b"0.5," * 3000, "a line of more than 2000 columns"),
-        "many lines": (_csv(good) + b"\n" * 100 * (ROWS + 10), "lines, but 12 rows were expected"),
+        f"has {ROWS - 1} rows, but the test set has {ROWS}": good.iloc[:-1],
+        f"lacks the columns '{target}'": good.drop(columns=target),
     }
     if not layout.in_file_order:
-        one = good[layout.id_column][0]
         cases |= {
-            "id missing": (_csv(good.drop(columns=layout.id_column)), f"lacks the columns '{layout.id_column}'"),
-            "id repeated": (_csv(_set(good, layout.id_column, one)), "ids must be unique, but these are repeated: "),
-            "id unknown": (_csv(_set(good, layout.id_column, 77)), "1 of 12 ids are not in the test set: "),
+            f"lacks the columns '{layout.id_column}'": good.drop(columns=layout.id_column),
+            "these are repeated: ": _set(good, layout.id_column, good[layout.id_column][0]),
+            "1 of 12 ids are not in the test set: ": _set(good, layout.id_column, 77),
         }
-    if layout.metric == "word_level_jaccard":
-        return cases
-    cases |= {
-        "text": (_csv(_set(good, target, "high")), f"column '{target}' must hold numbers, but holds 'high'"),
-        "empty cell": (_csv(_set(good, target, None)), f"'{target}' has empty, NaN or infinite values"),
-    }
-    if layout.metric in ("roc_auc", "log_loss"):
-        cases["above 1"] = (_csv(_set(good, target, 1.5)), f"in [0, 1], but column '{target}' holds 1.5")
-        cases["below 0"] = (_csv(_set(good, target, -0.5)), f"in [0, 1], but column '{target}' holds -0.5")
+    if layout.metric != "word_level_jaccard":
+        cases |= {"must hold numbers": _set(good, target, "high"), "empty, NaN or infinite": _set(good, target, None)}
     if layout.metric in ("quadratic_weighted_kappa", "accuracy"):
-        whole = "a whole number of at most 64 bits"
-        cases["fraction"] = (_csv(_set(good, target, 2.5)), f"{whole}, but column '{target}' holds 2.5")
-        cases["beyond 64 bits"] = (_csv(_set(good, target, 1e20)), "holds 1e+20")
-    if layout.metric == "pearson_correlation":
-        cases["constant"] = (_csv(good.assign(score=0.3)), "undefined where all predictions are the same")
-    if layout.metric == "mean_columnwise_rmsle":
-        last = layout.target_columns[1]
-        cases["-1"] = (_csv(_set(good, last, -1)), f"greater than -1, but column '{last}' holds -1")
+        cases |= {"a whole number of": _set(good, target, 2.5), "holds 1e+20": _set(good, target, 1e20)}
     if layout.metric == "log_loss":
-        cases["sums"] = (_csv(_set(good, target, 0.5, row=0)), "must sum to 1, but in 1 of 12 rows they do not")
+        cases["holds -0.5"] = _set(good, target, -0.5)
+        cases["must sum to 1, but in 1 of 12 rows"] = _set(good, target, 0.5, row=0)
     if layout.exact_columns:
-        cases["extra column"] = (_csv(good.assign(note=1)), "it also has 'note'")
+        cases["it also has 'note'"] = good.assign(note=1)
     if layout.id_first:
-        cases["id last"] = (_csv(good[good.columns[::-1]]), "the first column must be 'id', not 'MWS'")
-    return cases
+        cases["the first column must be 'id'"] = good[good.columns[::-1]]
+    return {reason: _csv(table) for reason, table in cases.items()}
 
 
 @pytest.mark.parametrize("name", FACTS)
 def test_malformed_submissions_are_rejected_with_a_reason(name, comps):
-    for case, (content, reason) in _malformed(name).items():
+    for reason, content in _malformed(name).items():
         score = comps[name].grade(content)
-        assert (score.value, score.valid) == (None, False), case
-        assert reason in score.error, case
+        assert (score.value, score.valid) == (None, False), reason
+        assert reason in score.error
         assert "\n" not in score.error
-        assert len(score.error) <= 300
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -212,90 +183,54 @@ def test_nomad_is_compared_in_file_order_and_needs_no_id(comps):
         (SPOOKY, 1e-5, True),
         (LEAVES, -1e-5, True),
         (SPOOKY, 1.2e-5, False),
-        (LMSYS, 4e-7, True),
         (LMSYS, -4e-7, True),
         (LMSYS, 6e-7, False),
-        (LMSYS, -1e-5, False),
     ],
 )
 def test_row_sums(name, excess, valid, comps):
     answers = right_answers(name)
     first = answers.columns[1]
-    score = comps[name].grade(
-        _csv(_set(answers, first, 0.9 + excess, row=0).pipe(_set, answers.columns[2], 0.1, row=0))
-    )
-    assert score.valid == valid
-    assert valid or "in 1 of 12 rows they do not" in score.error
+    answers = _set(answers, first, 0.9 + excess, row=0).pipe(_set, answers.columns[2], 0.1, row=0)
+    assert comps[name].grade(_csv(answers)).valid == valid
 
 
-@pytest.mark.parametrize("name", FACTS)
-def test_however_the_file_is_written(name, comps):
-    """Files that pandas reads alike are scored alike, even with an index column where other columns are allowed."""
-    answers = right_answers(name)
-    good = _csv(answers)
-    forms = {
-        "byte order mark": b"\xef\xbb\xbf" + good,
-        "CRLF": answers.to_csv(index=False, lineterminator="\r\n").encode(),
-        "no line end": good.rstrip(b"\n"),
-        "empty lines": good + b"\n\n",
-        "all quoted": answers.to_csv(index=False, quoting=csv.QUOTE_ALL).encode(),
-        "blanks": answers.to_csv(index=False).replace(",1", ", 1").replace("1\n", "1 \n").encode(),
-        "negative zero": _csv(answers.astype(object).replace({0: "-0.0"})),
-    }
-    if answers.iloc[:, 1:].isin([0, 1]).all(axis=None):
-        forms["truth values"] = _csv(answers.iloc[:, :1].join(answers.iloc[:, 1:] == 1))
-    for form, content in forms.items():
-        assert comps[name].grade(content) == comps[name].grade(good), form
-    assert comps[name].grade(answers.to_csv().encode()).valid == (name not in (PLANTS, LEAVES, SPOOKY))
-
-
-def test_numbers_for_texts_are_texts(comps):
-    """Beside an empty value, too: the text "1" is a third of "so happy 1"."""
+def test_ids_and_texts_that_look_like_numbers(comps):
+    # Beside an empty value, too, a number for a text is a text: "1" is a third of "so happy 1"
     submission = _csv(right_answers(TWEETS).assign(selected_text=pd.Series([None, *range(1, ROWS)], dtype=object)))
     assert comps[TWEETS].grade(submission) == Score(round(11 / 36, 5), valid=True)
-
-
-def test_ids_are_compared_as_numbers_where_they_are_numbers(comps):
     answers = right_answers(DECEMBER)
     assert comps[DECEMBER].grade(_csv(answers.assign(Id=answers["Id"] * 1.0))).value == 1
     assert not comps[DECEMBER].grade(_csv(answers.assign(Id=answers["Id"].map("id{}".format)))).valid
-
-
-def test_plants_may_leave_the_unit_interval(comps):
     answers = right_answers(PLANTS)
-    answers.iloc[:, 1:] = answers.iloc[:, 1:] * 10 - 5
+    answers.iloc[:, 1:] = answers.iloc[:, 1:] * 10 - 5  # what is no probability there
     assert comps[PLANTS].grade(_csv(answers)).value == 1
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "reason"),
+    ("name", "change"),
     [
-        (PLANTS, lambda t: t.assign(multiple_diseases=0), "unless the answers are both 0 and 1"),
-        (PATENTS, lambda t: t.assign(score=0.5), "unless the answers are not all the same"),
-        (DECEMBER, lambda t: t.assign(Cover_Type="spruce").drop(columns="Id"), "lacks the columns 'Id'"),
-        (TWEETS, lambda t: t.assign(selected_text=1.5), "cannot be graded"),
-        (SPOOKY, lambda t: t.head(0), "cannot be graded"),
+        (PLANTS, lambda t: t.assign(multiple_diseases=0)),
+        (PATENTS, lambda t: t.assign(score=0.5)),
+        (DECEMBER, lambda t: t.drop(columns="Id")),
+        (TWEETS, lambda t: t.assign(selected_text=1.5)),
+        (SPOOKY, lambda t: t.head(0)),
     ],
 )
-def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, change, reason, tmp_path):
+def test_answers_that_cannot_be_graded_are_not_the_submissions_fault(name, change, tmp_path):
     answers = write_prepared_folder(name, tmp_path)
     comp = load_competition(name, tmp_path)
     change(answers).to_csv(comp.answers, index=False)
-    with pytest.raises(CompetitionError, match=r"the answers of .* cannot be graded") as error:
+    with pytest.raises(CompetitionError, match=r"^the answers of .* cannot be graded.*$"):
         comp.grade(_csv(answers))
-    assert reason in str(error.value)
-    assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", [PIZZA, LMSYS])
-def test_a_missing_file_is_named(name, tmp_path):
-    write_prepared_folder(name, tmp_path)
-    comp = load_competition(name, tmp_path)
+def test_a_missing_file_is_named(tmp_path):
+    write_prepared_folder(PIZZA, tmp_path)
+    comp = load_competition(PIZZA, tmp_path)
     for path in (comp.answers, comp.sample_submission):
         path.rename(path.with_suffix(".away"))
-        with pytest.raises(CompetitionError, match=f"lacks the file .*{path.name}") as error:
-            load_competition(name, tmp_path)
-        assert "\n" not in str(error.value)
+        with pytest.raises(CompetitionError, match=f"lacks the file .*{path.name}"):
+            load_competition(PIZZA, tmp_path)
         path.with_suffix(".away").rename(path)
     with pytest.raises(CompetitionError, match=r"lacks the file .*description.md"):
         comp.description

@@ -22,18 +22,16 @@ def test_list():
     assert len(set(list_competitions())) == 4 + len(MLEBENCH_COMPETITIONS) + len(MIRRORS)
 
 
-@pytest.mark.parametrize("name", ["digit", "Digits", "mirrors", "xyz", ""])
-def test_unknown_ids_name_known_ones(name):
-    with pytest.raises(CompetitionError, match="unknown competition") as error:
+@pytest.mark.parametrize("name", ["digit", "Digits", "xyz", ""])
+def test_unknown_ids_name_others(name):
+    with pytest.raises(CompetitionError, match=r"^unknown competition.*$") as error:
         load_competition(name)
-    assert any(known in str(error.value) for known in list_competitions())
-    assert "\n" not in str(error.value)
+    assert any(other in str(error.value) for other in list_competitions())
 
 
 def test_unprepared_ones_name_the_command(tmp_path):
-    for name in MLEBENCH_COMPETITIONS:
-        with pytest.raises(CompetitionError, match=f"prepare it with: mlebench prepare -c {name}( |$)"):
-            load_competition(name, data_dir=tmp_path)
+    with pytest.raises(CompetitionError, match=f"prepare it with: mlebench prepare -c {SPOOKY}$"):
+        load_competition(SPOOKY, data_dir=tmp_path)
 
 
 def test_data_dir_comes_from_the_argument_the_variable_or_the_cache(spooky_dir, tmp_path, monkeypatch):
@@ -71,13 +69,9 @@ def test_a_folder_of_ones_own(own_folder, monkeypatch):
 
 
 def test_mistyped_folders_name_those_beside_them(own_folder, monkeypatch):
-    monkeypatch.chdir(own_folder.parent.parent)
-    for typed, near in ("My competitions/price", "My competitions/prices"), (f"{own_folder}s", own_folder):
-        with pytest.raises(CompetitionError, match=f"; did you mean '{near}'"):
-            load_competition(typed)
     monkeypatch.chdir(own_folder.parent)
-    for typed in ("pricse", "./pricse/"):
-        with pytest.raises(CompetitionError, match=r"; did you mean './prices'\?$"):
+    for typed, near in ("pricse", "./prices"), ("./pricse/", "./prices"), (f"{own_folder}s", own_folder):
+        with pytest.raises(CompetitionError, match=rf"; did you mean '{near}'\?$"):
             load_competition(typed)
 
 
@@ -103,7 +97,7 @@ def test_links_out_of_the_unlabelled_rows_are_refused(own_folder):
     competition = load_competition(own_folder)
     assert final_competition(competition).public_dir == own_folder / "final"
     (own_folder / "final" / "description.md").symlink_to("../private/test.csv")
-    with pytest.raises(CompetitionError, match=r"final/description\.md is a link out of"):
+    with pytest.raises(CompetitionError, match="is a link out of"):
         final_competition(competition)
 
 
@@ -149,80 +143,65 @@ def test_every_key(own_folder):
         "id: prices\nmetric: rmse\nid_column: house\nanswers: labels.csv\nsample_submission: sample.csv\n"
         "target_columns: [price]\nexact_columns: true\nid_first: true\nin_file_order: false\nrow_sum_decimals: 2\n"
     )
-    with pytest.raises(CompetitionError, match="each row must sum to 1"):  # prices do not
+    with pytest.raises(CompetitionError, match="must sum to 1"):  # prices do not
         load_competition(str(own_folder)).grade(b"")
     config = (own_folder / "competition.yaml").read_text().replace("row_sum_decimals: 2", "row_sum_decimals: null")
     (own_folder / "competition.yaml").write_text(config)
     comp = load_competition(str(own_folder))
     assert comp.grade(b"house,price\n3,3\n2,2\n1,1\n").value == 0
-    assert "first column" in comp.grade(b"price,house\n3,3\n2,2\n1,1\n").error
-    assert "also has 'x'" in comp.grade(b"house,price,x\n3,3,0\n2,2,0\n1,1,0\n").error
+    for other in (b"price,house\n3,3\n2,2\n1,1\n", b"house,price,x\n3,3,0\n2,2,0\n1,1,0\n"):
+        assert not comp.grade(other).valid
+
+
+def refused(folder, config, reason):
+    (folder / "competition.yaml").write_text(config, encoding="latin-1")
+    with pytest.raises(CompetitionError, match=f"^.*({reason}).*$"):
+        load_competition(str(folder))
 
 
 @pytest.mark.parametrize(
-    ("config", "reason"),
+    ("lines", "reason"),
     [
-        ("", "must hold lines of the form"),
         ("metric: \xff", "is not YAML"),
-        ("id: x", "competition.yaml: .*missing 2 required .* 'metric' and 'id_column'"),
-        ("id: 3\nmetric: rmse\nid_column: house", "'id' must be a name"),
-        ("metric: rmse\nid_colum: house", "unexpected keyword argument 'id_colum'"),
-        ("metric: rmse\nid_column: house\n1: 2", "competition.yaml: .*keywords must be strings"),
-        ("metric: rmse\nid_column: house\ntarget_columns: price", "sample_submission.csv lacks the columns 'p', 'r'"),
-        ("metric: rmsee\nid_column: house", "unknown metric 'rmsee'; did you mean 'rmse'"),
-        ("metric: math.sqrt\nid_column: house\nhigher_is_better: true\ntakes: x", "'x' is not a valid Takes"),
-        ("metric: math.sqrt\nid_column: house\nhigher_is_better: 'false'", "needs higher_is_better, true or false"),
-        ("metric: rmse\nid_column: house\ntarget_columns: [price, price]", "target_columns must be different columns"),
-        ("metric: rmse\nid_column: house\ngroup_column: town", "train.csv lacks the group_column 'town'"),
-        ("metric: accuracy\nid_column: house\ntext_columns: [house]", "text_columns among them"),
-        ("metric: rmse\nid_column: house\nanswers: answers.csv", "lacks the file .*private/answers.csv"),
-        ("metric: rmse\nid_column: house\nanswers: ../../../etc/passwd", "is not in the competition's own folder"),
-        ("metric: rmse\nid_column: house\nsample_submission: /etc/passwd", "is not in the competition's own folder"),
+        ("id: 3", "'id' must be a name"),
+        ("id_colum: house", "unexpected keyword argument 'id_colum'"),
+        ("1: 2", "keywords must be strings"),
+        ("target_columns: price", "lacks the columns 'p', 'r'"),
+        ("target_columns: [price, price]", "target_columns must be different columns"),
+        ("metric: rmsee", "unknown metric 'rmsee'; did you mean 'rmse'"),
+        ("metric: math.sqrt\nhigher_is_better: true\ntakes: x", "'x' is not a valid Takes"),
+        ("metric: math.sqrt\nhigher_is_better: 'false'", "needs higher_is_better, true or false"),
+        ("group_column: town", "lacks the group_column 'town'"),
+        ("metric: accuracy\ntext_columns: [house]", "text_columns among them"),
+        ("answers: answers.csv", "lacks the file .*private/answers.csv"),
+        ("answers: ../../../etc/passwd", "is not in the competition's own folder"),
+        ("sample_submission: /etc/passwd", "is not in the competition's own folder"),
+        ("id: task:train/5", "'id' must not begin with"),
+        ("id: mirror:spooky-author-identification", "'id' must not begin with"),
+        ("id: hf://datasets/a/b", "'id' must not begin with"),
     ],
 )
-def test_what_is_wrong_with_a_config_is_one_clear_line(config, reason, own_folder):
-    (own_folder / "competition.yaml").write_text(config, encoding="latin-1")
-    with pytest.raises(CompetitionError, match=reason) as error:
-        load_competition(str(own_folder))
-    assert "\n" not in str(error.value)
+def test_what_is_wrong_with_a_config_is_one_clear_line(lines, reason, own_folder):
+    refused(own_folder, "id_column: house\n" + "metric: rmse\n" * ("metric" not in lines) + lines, reason)
 
 
-BOMB = "\n".join(
-    ["a0: &a0 [x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 20)), "metric: *a19"]
-)
-HOSTILE_VALUES = {
-    "deep lists": "[" * 3000 + "]" * 3000,
-    "itself": "&a [*a]",
-    "a long number": "0x" + "f" * 5000,
-    "a date": "2001-99-99",
-    "a tag that does not fit": "!!timestamp x",
-    "an object": "!!python/object/apply:os.system [true]",
-    "a list as a name": "{[1]: 2}",
-    "bytes": "!!binary eA==",
-    "not a number": ".nan",
-    "a number": "3",
-}
+BOMB = ["a0: &a0 [x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 20)), "metric: *a19"]
+
+
+def test_configs_without_what_they_need_or_with_aliases(own_folder):
+    refused(own_folder, "", "must hold lines of the form")
+    refused(own_folder, "id: x", "missing 2 required .* 'metric' and 'id_column'")
+    refused(own_folder, "\n".join(BOMB), "is not YAML: it has an alias.* line 2")
 
 
 @pytest.mark.parametrize("key", ["id", "target_columns"])
-@pytest.mark.parametrize("value", HOSTILE_VALUES.values(), ids=HOSTILE_VALUES)
-def test_hostile_values_of_a_config_are_one_clear_line(key, value, own_folder):
-    config = {"metric": "rmse", "id_column": "house", key: value}
-    test_what_is_wrong_with_a_config_is_one_clear_line(
-        "\n".join(f"{name}: {text}" for name, text in config.items()), "competition.yaml|lacks the columns", own_folder
-    )
-    assert isinstance(id_of(str(own_folder)), str)
-
-
-def test_aliases_of_a_config_are_not_followed(own_folder):
-    test_what_is_wrong_with_a_config_is_one_clear_line(BOMB, "is not YAML: it has an alias.* line 2", own_folder)
-
-
-@pytest.mark.parametrize("name", ["task:train/5", "mirror:spooky-author-identification", "hf://datasets/a/b"])
-def test_a_folder_cannot_take_the_name_of_another_competition(name, own_folder):
-    test_what_is_wrong_with_a_config_is_one_clear_line(
-        f"metric: rmse\nid_column: house\nid: {name!r}", "'id' must not begin with", own_folder
-    )
+def test_hostile_values_of_a_config_are_one_clear_line(key, own_folder):
+    values = ["[" * 3000 + "]" * 3000, "&a [*a]", "0x" + "f" * 5000, "2001-99-99", "!!timestamp x", ".nan", "3"]
+    values += ["!!python/object/apply:os.system [true]", "{[1]: 2}", "!!binary eA=="]
+    for value in values:
+        config = f"metric: rmse\nid_column: house\n{key}: {value}"
+        refused(own_folder, config, "competition.yaml|lacks the columns")
+        assert isinstance(id_of(str(own_folder)), str)
 
 
 def mean_error(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
@@ -231,10 +210,6 @@ def mean_error(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     if 0 < (error == 0).sum() < len(error):
         raise ZeroDivisionError("division by\nzero")
     return error.mean()
-
-
-def same_text(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    return (y_true == y_pred).to_numpy().mean()
 
 
 def test_a_metric_of_ones_own(own_folder):
@@ -250,14 +225,3 @@ def test_a_metric_of_ones_own(own_folder):
     (own_folder / "competition.yaml").write_text(config.replace(f"{__name__}.mean_error", "math.sqrt"))
     with pytest.raises(CompetitionError, match=r"cannot be graded: math\.sqrt fails with TypeError"):
         load_competition(str(own_folder)).grade(b"")
-
-
-@pytest.mark.parametrize("metric", ["accuracy", f"{__name__}.same_text"])
-def test_labels_may_be_texts(metric, own_folder):
-    config = f"metric: {metric}\nid_column: house\n" + "higher_is_better: true\n" * ("." in metric)
-    (own_folder / "competition.yaml").write_text(config)
-    (own_folder / "private" / "test.csv").write_text("house,price\n1,low\n2,fair\n3,high\n")
-    comp = load_competition(str(own_folder))
-    assert comp.grade(b"house,price\n3,high\n2,fair\n1,fair\n").value == 0.66667
-    assert comp.grade(b"house,price\n3,\n2,\n1,\n").value == 0
-    assert comp.grade(b"house,price\n3,1\n2,2\n1,3\n").value == 0  # numbers are texts, too

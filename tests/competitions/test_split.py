@@ -26,21 +26,17 @@ def answers(labels, ids=None):
 
 
 @given(LABELS, SHARES, st.randoms(use_true_random=False))
-def test_the_split_does_not_depend_on_the_order_of_the_rows(labels, share, random):
+def test_both_parts_have_each_label_in_its_share_whatever_the_order(labels, share, random):
     table = answers(labels)
-    order = random.sample(range(len(labels)), len(labels))
     held_out = held_out_rows(table, share)
+    order = random.sample(range(len(labels)), len(labels))
     assert (held_out_rows(table.iloc[order], share) == held_out[order]).all()
-
-
-@given(LABELS, SHARES)
-def test_both_parts_have_each_label_in_its_share(labels, share):
-    held_out = pd.Series(held_out_rows(answers(labels), share)).groupby(labels)
-    for count, size in zip(held_out.sum(), held_out.size(), strict=True):
+    groups = pd.Series(held_out).groupby(labels)
+    for count, size in zip(groups.sum(), groups.size(), strict=True):
         assert abs(count - share * size) <= 1
         assert size == 1 or 0 < count < size
     if share == 0.5:
-        assert abs(held_out.sum().sum() - len(labels) / 2) <= 0.5
+        assert abs(held_out.sum() - len(labels) / 2) <= 0.5
 
 
 @given(st.integers(20, 300), SHARES)
@@ -89,47 +85,36 @@ def csv(table):
     return table.to_csv(index=False).encode()
 
 
-LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
-
-
-def noisy(comp, seed=0):
+def noisy(comp):
     """A submission in which about 30% of the rows have the labels of other rows."""
     table = pd.read_csv(comp.answers)
-    random, targets = np.random.RandomState(seed), list(comp.target_columns)
+    random, targets = np.random.RandomState(0), list(comp.target_columns)
     wrong = random.rand(len(table)) < 0.3
     shuffled = table[targets].to_numpy()[random.permutation(len(table))]
     table.loc[wrong, targets] = shuffled[wrong]
     return table
 
 
-@pytest.mark.parametrize("name", LOCAL)
+@pytest.mark.parametrize("name", ["digits", "breast-cancer", "diabetes", "wine"])
 def test_each_part_is_scored_by_itself(name):
     """A part is scored like a competition with only these rows."""
     comp, split = load_competition(name), load_competition(name, holdout=0.5)
     table = noisy(comp)
     score = split.grade(csv(table.sample(frac=1, random_state=1)))
-    assert score.full == comp.grade(csv(table)).value
+    assert comp == load_competition(name, holdout=0.0)
     truth = pd.read_csv(comp.answers)
     targets = list(comp.target_columns)
     held_out = held_out_rows(truth.set_index("id")[targets].astype(float), 0.5)
     parts = [
         round(float(comp.scoring.score(truth.loc[rows, targets], table.loc[rows, targets])), 5)
-        for rows in (~held_out, held_out)
+        for rows in (~held_out, held_out, held_out | True)
     ]
-    assert [score.value, score.held_out] == parts
-    assert score.valid
-
-
-def test_without_holdout_nothing_changes():
-    comp = load_competition("wine")
-    assert comp == load_competition("wine", holdout=0.0)
-    table, targets = noisy(comp), list(comp.target_columns)
-    plain = comp.scoring.score(pd.read_csv(comp.answers)[targets], table[targets])
-    assert comp.grade(csv(table)) == Score(round(float(plain), 5), True, None, None, round(float(plain), 5))
+    assert score == Score(parts[0], valid=True, held_out=parts[1], full=parts[2])
+    assert comp.grade(csv(table)) == Score(parts[2], valid=True, full=parts[2])
 
 
 def test_the_score_of_training_knows_no_held_out_row():
-    comp = load_competition("wine", holdout=0.5)
+    comp = pickle.loads(pickle.dumps(load_competition("wine", holdout=0.5)))
     table = noisy(comp)
     other = table.copy()
     held_out, targets = comp._held_out, list(comp.target_columns)
@@ -150,7 +135,7 @@ def test_every_mirror_can_be_held_out(name):
 
 def test_validity_is_judged_on_all_rows():
     comp = load_competition("breast-cancer", holdout=0.5)
-    for row in (np.flatnonzero(comp._held_out)[0], np.flatnonzero(~comp._held_out)[0]):
+    for row in (comp._held_out.argmax(), comp._held_out.argmin()):
         table = noisy(comp).astype({"malignant": float})
         table.loc[row, "malignant"] = 1.5
         assert comp.grade(csv(table)) == load_competition("breast-cancer").grade(csv(table))
@@ -164,19 +149,7 @@ def folder(tmp_path, truth, metric, **more):
     return Competition("x", metric, tmp_path, path, path, columns, **more)
 
 
-def test_predictions_without_a_correlation_on_one_part_have_none_there(tmp_path):
-    truth = pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
-    comp = folder(tmp_path, truth, "pearson_correlation", holdout=0.5)
-    for rows, undefined in ((comp._held_out, "held_out"), (~comp._held_out, "value")):
-        score = comp.grade(csv(truth.assign(y=truth["y"].where(~rows, 0.5))))
-        assert score.valid
-        assert getattr(score, undefined) == 0.0
-        assert {score.value, score.held_out} == {0.0, 1.0}
-        assert 0 < score.full < 1
-    assert not comp.grade(csv(truth.assign(y=0.5))).valid
-
-
-def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
+def test_predictions_that_cannot_be_scored_on_one_part(tmp_path):
     """The rows that training sees decide alone: without `undefined`, a failure on them makes a submission invalid."""
 
     def spread(y_true, y_pred):
@@ -186,14 +159,15 @@ def test_a_metric_of_ones_own_that_cannot_score_one_part(tmp_path):
         return y_pred["y"].std()
 
     truth = pd.DataFrame({"id": range(40), "y": np.linspace(0, 1, 40)})
-    for undefined in (None, -1.0):
-        metric = Metric(spread, True, undefined=undefined)
-        comp = folder(tmp_path, truth, "spread", custom_metric=metric, holdout=0.5)
+    metrics = {"spread": Metric(spread, True), "spread or -1": Metric(spread, True, undefined=-1.0)}
+    for name, undefined in {"spread": None, "spread or -1": -1.0, "pearson_correlation": 0.0}.items():
+        comp = folder(tmp_path, truth, name, custom_metric=metrics.get(name), holdout=0.5)
         score = comp.grade(csv(truth.assign(y=truth["y"].where(comp._held_out, 0.5))))
         assert (score.valid, score.value) == (undefined is not None, undefined)
         score = comp.grade(csv(truth.assign(y=truth["y"].where(~comp._held_out, 0.5))))
         assert score.held_out == (score.full if undefined is None else undefined)
         assert score.value not in (score.full, None)
+    assert not comp.grade(csv(truth.assign(y=0.5))).valid
 
 
 def test_rows_that_are_matched_by_their_place(tmp_path):
@@ -210,20 +184,12 @@ def test_answers_of_which_a_part_cannot_be_graded(tmp_path):
     truth = pd.DataFrame({"id": range(9), "y": [1] + [0] * 8})
     comp = folder(tmp_path, truth, "roc_auc", holdout=0.5)
     for submission in comp.answers, b"":  # whatever it is
-        with pytest.raises(
-            CompetitionError, match=r"^the .* rows of 'x', \d of 9 with holdout 0.5, cannot be graded: "
-        ):
+        with pytest.raises(CompetitionError, match=r"^the .* rows of 'x', .* with holdout 0.5, cannot be graded: "):
             comp.grade(submission)
     assert replace(comp, holdout=0.0).grade(comp.answers).value == 1
 
 
 @pytest.mark.parametrize("holdout", [-0.1, 1.0, float("nan")])
 def test_a_share_that_is_none_is_refused(holdout):
-    with pytest.raises(CompetitionError, match=r"^holdout must be at least 0 and below 1, got "):
+    with pytest.raises(CompetitionError, match=r"^holdout must be at least 0 and below 1"):
         load_competition("wine", holdout=holdout)
-
-
-def test_a_competition_travels_with_its_holdout():
-    comp = load_competition("wine", holdout=0.5)
-    again = pickle.loads(pickle.dumps(comp))
-    assert (again.holdout, again.grade(again.sample_submission)) == (0.5, comp.grade(comp.sample_submission))

@@ -2,12 +2,10 @@
 
 import ast
 import asyncio
-import contextlib
 import json
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import tomllib
@@ -36,23 +34,17 @@ from trl_mle.execution import Limits
 ROWS = 30
 
 
-def make(folder, competition_id, metric, answers, **facts):
-    """A competition with these answers, whose sample submission is the answers' last row throughout."""
+def make(folder, competition_id="", metric="mae", answers=None, **facts):
+    """A competition whose sample submission is the answers' last row throughout."""
+    answers = right_answers(metric) if answers is None else answers
     for part in ("public", "private"):
         (folder / part).mkdir(parents=True)
     sample = answers.assign(**{name: answers[name].iloc[-1] for name in answers.columns[1:]})
     sample.to_csv(folder / "public/sample_submission.csv", index=False)
     answers.to_csv(folder / "private/test.csv", index=False)
     (folder / "public/description.md").write_text("# Overview\n\nPredict.\n")
-    return Competition(
-        competition_id,
-        metric,
-        folder / "public",
-        folder / "public/sample_submission.csv",
-        folder / "private/test.csv",
-        tuple(answers.columns[1:]),
-        **facts,
-    )
+    paths = [folder / name for name in ("public", "public/sample_submission.csv", "private/test.csv")]
+    return Competition(competition_id, metric, *paths, tuple(answers.columns[1:]), **facts)
 
 
 def right_answers(metric):
@@ -63,7 +55,7 @@ def right_answers(metric):
 
 
 def submissions(answers, rng):
-    """Random submissions: the answers with some rows changed for others, some of them shuffled, and each kind of mistake."""
+    """The answers with some rows changed for others, in part shuffled, and each kind of mistake."""
     targets = list(answers.columns[1:])
     for number in range(12):
         others = answers[targets].sample(frac=1, random_state=number)
@@ -112,19 +104,16 @@ def grade_elsewhere(requests):
 
 def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
     rng = np.random.default_rng(0)
-    competitions = [make(tmp_path / name, name, name, right_answers(name)) for name in METRICS]
+    competitions = [make(tmp_path / name, name, name) for name in METRICS]
     strict = {"exact_columns": True, "id_first": True, "row_sum_decimals": 3}
     competitions += [
-        make(tmp_path / "strict", "strict", "log_loss", right_answers("log_loss"), **strict),
-        make(tmp_path / "ordered", "ordered", "accuracy", right_answers("accuracy"), in_file_order=True),
-        make(tmp_path / "texts", "texts", "accuracy", right_answers("accuracy"), text_columns=("y0",)),
+        make(tmp_path / "strict", "strict", "log_loss", **strict),
+        make(tmp_path / "ordered", "ordered", "accuracy", in_file_order=True),
+        make(tmp_path / "texts", "texts", "accuracy", text_columns=("y0",)),
     ]
-    for suffix in ("gz", "zip"):
-        packed = make(tmp_path / suffix, suffix, "rmse", right_answers("rmse"))
-        answers = packed.answers.with_name(f"test.csv.{suffix}")
-        pd.read_csv(packed.answers).to_csv(answers, index=False)
-        packed.answers.unlink()
-        competitions.append(replace(packed, answers=answers))
+    packed = make(tmp_path / "packed", "packed", "rmse")
+    pd.read_csv(packed.answers).to_csv(packed.answers.with_name("test.csv.gz"), index=False)
+    competitions.append(replace(packed, answers=packed.answers.with_name("test.csv.gz")))
     tasks = export_harbor(TaskSet(competitions), tmp_path / "harbor")
     expected, requests = [], []
     for competition, task in zip(competitions, tasks, strict=True):
@@ -139,8 +128,7 @@ def test_the_grader_in_a_task_is_ours_for_every_metric(tmp_path):
             expected.append((score, -10.0 if gain is None else max(gain, -9.0)))
     results, modules = grade_elsewhere(requests)
     assert len(expected) > 500
-    valid = sum(score.valid for score, _ in expected)
-    assert len(expected) / 3 < valid < len(expected) * 3 / 4
+    assert 1 / 3 < sum(score.valid for score, _ in expected) / len(expected) < 3 / 4
     assert [score for score, _ in results] == [score for score, _ in expected]
     assert [reward for _, reward in results] == pytest.approx([reward for _, reward in expected], abs=1e-12)
     package = Path(trl_mle.__file__).parent
@@ -166,16 +154,13 @@ def test_the_grader_needs_only_what_the_image_has():
 # --- The whole test, as Harbor runs it: files at their places, with nothing else of this machine's writable
 
 
-def run_test(task, folder, submission=None, link_to=None):
-    """Runs `tests/test.sh` under bubblewrap; returns the reward, and what `score.json` holds."""
+def run_test(task, folder, leave=lambda path: None):
+    """Runs `tests/test.sh` under bubblewrap, with what `leave` leaves; returns the reward, and what `score.json` holds."""
     home, logs = folder / "home/user", folder / "logs/verifier"
-    for made in (home, logs):
-        made.mkdir(parents=True)
+    home.mkdir(parents=True)
+    logs.mkdir(parents=True)
     (home / "json.py").write_text("raise SystemExit(1)")  # what an agent may have left
-    if submission is not None:
-        (home / "submission.csv").write_bytes(submission)
-    if link_to is not None:
-        (home / "submission.csv").symlink_to(link_to)
+    leave(home / "submission.csv")
     python = Path(sys.executable).parent
     places = {Path(path).resolve() for path in (sys.prefix, sys.base_prefix)} - {Path("/usr")}
     command = ["bwrap", "--unshare-all", "--clearenv", "--setenv", "PATH", f"{python}:/usr/bin:/bin"]
@@ -194,7 +179,7 @@ def run_test(task, folder, submission=None, link_to=None):
 def exported(tmp_path_factory):
     """A task of each kind."""
     folder = tmp_path_factory.mktemp("harbor") / "tasks-of-each-kind"
-    own = make(folder.parent / "own", "houses", "rmse", right_answers("rmse"))
+    own = make(folder.parent / "own", "houses", "rmse")
     tasks = TaskSet(["digits", "task:train/0", "mirror:plant-pathology-2020-fgvc7?rows=60", own])
     return dict(zip(tasks, export_harbor(tasks, folder, Limits(900.0, 2048, 2)), strict=True)), folder
 
@@ -203,16 +188,14 @@ def exported(tmp_path_factory):
 def test_a_task_pays_by_the_score_between_floor_and_ceiling_or_with_its_sign(exported, tmp_path, name):
     task, competition = exported[0][name], load_competition(name)
     floor, ceiling = score_range(competition) if name.startswith("task:") else (0.0, competition.scoring.gain(1.0))
-    best = competition.answers.parent / "ceiling.csv"
-    best, sample = (
-        pd.read_csv(best if best.exists() else competition.answers),
-        pd.read_csv(competition.sample_submission),
-    )
+    ceiling_file = competition.answers.with_name("ceiling.csv")
+    best = pd.read_csv(ceiling_file if ceiling_file.exists() else competition.answers)
+    sample = pd.read_csv(competition.sample_submission)
     between = sample.assign(**(best + sample)[list(competition.target_columns)] / 2)
     rewards = []
     for number, table in enumerate((sample, between, best)):
         content = table.to_csv(index=False).encode()
-        reward, shown = run_test(task, tmp_path / str(number), content)
+        reward, shown = run_test(task, tmp_path / str(number), lambda path, content=content: path.write_bytes(content))
         score = competition.grade(content).full
         assert shown == {"reward": reward, "valid": True, "score": score, "error": None}
         assert reward == pytest.approx((score - floor) / (ceiling - floor))
@@ -225,33 +208,18 @@ def test_a_submission_that_is_missing_or_a_link_to_the_answers_is_invalid(export
     task = exported[0]["digits"]
     reward, shown = run_test(task, tmp_path / "none")
     assert (reward, shown["error"]) == (-10.0, "there is no /home/user/submission.csv")
-    reward, shown = run_test(task, tmp_path / "link", link_to="/tests/answers.csv")
+    reward, shown = run_test(task, tmp_path / "link", lambda path: path.symlink_to("/tests/answers.csv"))
     assert reward == -10.0
     assert "could not be opened: Too many levels of symbolic links" in shown["error"]
 
 
-def unreadable(path):
-    path.write_text("no table")
-    path.chmod(0)
-
-
-def bind(path):
-    with contextlib.chdir(path.parent), socket.socket(socket.AF_UNIX) as server:  # whose paths are short
-        server.bind(path.name)
-
-
 LEFT = {
     "folder": lambda path: path.mkdir(),
-    "full folder": lambda path: write_files(path, {"submission.csv": "id,y0\n"}),
     "loop": lambda path: path.symlink_to("submission.csv"),
-    "dangling": lambda path: path.symlink_to("nowhere"),
     "device": lambda path: path.symlink_to("/dev/zero"),
     "hard link": lambda path: os.link(path.with_name("answers.csv"), path),
     "pipe": os.mkfifo,
     "huge": lambda path: (path.touch(), os.truncate(path, 1 << 33)),
-    "zeros": lambda path: path.write_bytes(b"\0" * 1000),
-    "unreadable": unreadable,
-    "socket": bind,
     "no parent": lambda path: (path.parent.rename(f"{path.parent}2"), path.parent.write_text("no folder")),
 }
 
@@ -303,34 +271,29 @@ def test_the_configuration_and_the_instruction(exported):
     tasks, _ = exported
     config = tomllib.loads((tasks["task:train/0"] / "task.toml").read_text())
     floor, ceiling = score_range(load_competition("task:train/0"))
-    assert config == {
-        "schema_version": "1.4",
-        "artifacts": ["/home/user/submission.csv"],
-        "task": {
-            "name": "trl-mle/task-train-0", "description": "task:train/0", "keywords": ["machine-learning", "log_loss"],
-        },
-        "metadata": {
-            "competition": "task:train/0", "metric": "log_loss", "higher_is_better": False,
-            "reward_zero": floor, "reward_one": ceiling, "reward_lowest": 0.0, "reward_invalid": -1.0,
-        },
-        "verifier": {"environment_mode": "separate", "user": "root", "timeout_sec": 600.0},
-        "agent": {"user": "user", "timeout_sec": 900.0},
-        "environment": {"build_timeout_sec": 1800.0, "cpus": 2, "memory_mb": 2048},
+    assert config["artifacts"] == ["/home/user/submission.csv"]
+    assert (config["task"]["name"], config["task"]["description"]) == ("trl-mle/task-train-0", "task:train/0")
+    assert config["metadata"] == {
+        "competition": "task:train/0", "metric": "log_loss", "higher_is_better": False,
+        "reward_zero": floor, "reward_one": ceiling, "reward_lowest": 0.0, "reward_invalid": -1.0,
     }  # fmt: skip
+    assert config["verifier"] == {"environment_mode": "separate", "user": "root", "timeout_sec": 600.0}
+    assert config["agent"] == {"user": "user", "timeout_sec": 900.0}
+    assert (config["environment"]["cpus"], config["environment"]["memory_mb"]) == (2, 2048)
     assert tomllib.loads((tasks["houses"] / "task.toml").read_text())["metadata"]["reward_one"] == -1.0
     text = (tasks["digits"] / "instruction.md").read_text()
     assert text.startswith(load_competition("digits").description.strip())
-    for part in (
-        "the predictions to /home/user/submission.csv, in the format of /home/user/input/sample_submission.csv",
-        "Predictions lie in [0, 1] and sum to 1 in each row.",
-        "Metric: log loss (lower is better). You have 15 minutes, 2 CPU core(s) and 2048 MB",
-    ):
+    for part in ("/home/user/submission.csv", "Predictions lie in [0, 1] and sum to 1", "15 minutes, 2 CPU core(s)"):
         assert part in text
 
 
-def test_trl_uploads_every_table_of_the_image(exported):
+def test_trl_loads_the_tasks_and_uploads_every_table_of_the_image(exported):
     """To a sandbox whose image lacks the copied files."""
-    task = exported[0]["mirror:plant-pathology-2020-fgvc7?rows=60"]
+    tasks, folder = exported
+    rows = HarborSpec(str(folder)).train_dataset
+    assert sorted(rows["task_dir"]) == sorted(map(str, tasks.values()))
+    assert rows["prompt"][0] == [{"role": "user", "content": ""}]  # `reset` adds the instruction
+    task = tasks["mirror:plant-pathology-2020-fgvc7?rows=60"]
     staged, uploaded = {}, {}
 
     async def upload_file(source, target):
@@ -351,7 +314,7 @@ def test_trl_uploads_every_table_of_the_image(exported):
 
 
 def test_any_name_of_a_file_is_copied_and_what_was_private_here_can_be_read(tmp_path):
-    competition = make(tmp_path / "own", "own", "mae", right_answers("mae"))
+    competition = make(tmp_path / "own", "own")
     (competition.public_dir / "more data.csv").write_text("a\n1\n")
     for path in competition.public_dir.iterdir():
         path.chmod(0o600)
@@ -359,13 +322,6 @@ def test_any_name_of_a_file_is_copied_and_what_was_private_here_can_be_read(tmp_
     assert {path.stat().st_mode & 0o777 for path in (task / "environment/input").iterdir()} == {0o644}
     copied = [line for line in (task / "environment/Dockerfile").read_text().splitlines() if line.startswith("COPY")]
     assert copied == ["COPY input/ /home/user/input/"]
-
-
-def test_trl_loads_the_tasks(exported):
-    tasks, folder = exported
-    rows = HarborSpec(str(folder)).train_dataset
-    assert sorted(rows["task_dir"]) == sorted(map(str, tasks.values()))
-    assert rows["prompt"][0] == [{"role": "user", "content": ""}]  # `reset` adds the instruction
 
 
 # --- Metrics of a user's own
@@ -378,51 +334,44 @@ def test_a_metric_of_ones_own_travels_with_its_module(tmp_path, monkeypatch):
         "def worst(y_true, y_pred):\n    return float((y_true - y_pred).abs().to_numpy().max())\n"
         "my_worst = Metric(worst, higher_is_better=False)\n"
     )
+    names = ["my_travelling_metrics.worst", "my_travelling_metrics.my_worst", "sklearn.metrics.max_error"]
     competitions = []
-    for number, name in enumerate(
-        ["my_travelling_metrics.worst", "my_travelling_metrics.my_worst", "sklearn.metrics.max_error"]
-    ):
+    for number, name in enumerate(names):
         folder = tmp_path / str(number)
-        make(folder, "", "mae", right_answers("mae").assign(y0=lambda rows: 100 * rows["y0"]))
+        make(folder, answers=right_answers("mae").assign(y0=lambda rows: 100 * rows["y0"]))
         direction = "" if "my_worst" in name else "higher_is_better: false\n"
         (folder / "competition.yaml").write_text(f"id: own-{number}\nmetric: {name}\nid_column: id\n{direction}")
         competitions.append(load_competition(str(folder)))
     tasks = export_harbor(TaskSet(competitions), tmp_path / "harbor")
     assert [(task / "tests/my_travelling_metrics.py").exists() for task in tasks] == [True, True, False]
-    results, _ = grade_elsewhere(
-        [[task / "tests", item.sample_submission] for task, item in zip(tasks, competitions, strict=True)]
-    )
+    pairs = zip(tasks, competitions, strict=True)
+    results, _ = grade_elsewhere([[task / "tests", item.sample_submission] for task, item in pairs])
     expected = [item.grade(item.sample_submission) for item in competitions]
     assert results == [(score, -9.0) for score in expected]
     assert all(score.value > 9 for score in expected)
 
 
+# --- What is refused
+
+
 def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
-    make(tmp_path / "own", "", "mae", right_answers("mae"))
-    (tmp_path / "own/competition.yaml").write_text(
-        "metric: my_package.metrics.error\nid_column: id\nhigher_is_better: false\n"
-    )
-    (tmp_path / "my_package").mkdir()
-    (tmp_path / "my_package/metrics.py").write_text("def error(y_true, y_pred):\n    return 0.5\n")
+    make(tmp_path / "own")
+    config = "metric: my_package.metrics.error\nid_column: id\nhigher_is_better: false\n"
+    module = "def error(y_true, y_pred):\n    return 0.5\n"
+    write_files(tmp_path, {"own/competition.yaml": config, "my_package/metrics.py": module})
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(CompetitionError, match=r"put its metric .* into one file, my_module\.py"):
+    with pytest.raises(CompetitionError, match="into one file, my_module"):
         export_harbor(TaskSet([str(tmp_path / "own")]), tmp_path / "harbor")
     assert not (tmp_path / "harbor").exists()  # nor half of it
     assert not list(tmp_path.glob(".harbor*"))
 
 
-# --- Names
-
-
-@pytest.mark.parametrize("ids", [["a..b", "a.b"], ["_"]])
-def test_ids_that_make_no_names_are_refused(tmp_path, ids):
-    competitions = [make(tmp_path / str(i), name, "mae", right_answers("mae")) for i, name in enumerate(ids)]
-    with pytest.raises(CompetitionError, match="needs an id of its own"):
-        export_harbor(TaskSet(competitions), tmp_path / "harbor")
-
-
-def test_odd_ids_make_names_that_harbor_takes(tmp_path):
-    odd = make(tmp_path / "a", '_the "first"..one\x7f/ü', "mae", right_answers("mae"))
+def test_ids_that_make_no_names_are_refused_and_odd_ones_make_some(tmp_path):
+    first, same, none = (make(tmp_path / str(i), name) for i, name in enumerate(["a..b", "a.b", "_"]))
+    for competitions in ([first, same], [none]):
+        with pytest.raises(CompetitionError, match="needs an id of its own"):
+            export_harbor(TaskSet(competitions), tmp_path / "harbor")
+    odd = make(tmp_path / "odd", '_the "first"..one\x7f/ü')
     (task,) = export_harbor(TaskSet([odd]), tmp_path / "harbor")
     config = tomllib.loads((task / "task.toml").read_text(encoding="utf-8"))
     assert config["task"]["name"] == "trl-mle/the-first-.one"
@@ -434,5 +383,5 @@ def test_a_folder_that_exists_is_refused(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 2
-    assert capsys.readouterr().err == f"trl-mle: error: {tmp_path} exists: name another folder with --harbor\n"
+    assert f"{tmp_path} exists" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

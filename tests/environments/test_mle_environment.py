@@ -38,10 +38,8 @@ def environment(executor):
 
 def test_files(environment, tmp_path):
     public = load_competition("wine").public_dir
-    names = [line.split()[0] for line in environment.read_file(".").splitlines()]
-    assert names == sorted(path.name for path in public.iterdir())
     lines = (public / "train.csv").read_text().splitlines()
-    for path in ("train.csv", "input/train.csv", "./train.csv", "/input/train.csv", "./input//train.csv"):
+    for path in ("train.csv", "input/train.csv", "/input/train.csv", "./input//train.csv"):
         assert environment.read_file(path, lines=3) == "\n".join(lines[:3])
     assert environment.read_file("train.csv", first_line=4, lines=1) == lines[3]
     assert len(environment.read_file("train.csv", lines=10_000)) <= 2000
@@ -54,24 +52,23 @@ def test_files(environment, tmp_path):
     (public / "long.txt").write_text("x" * 5_000_000)
     (public / "image.jpg").write_bytes(b"\xff\0" * 100)
     environment._competition = replace(environment._competition, public_dir=public)
-    names = [line.split()[0] for line in environment.read_file("input").splitlines()]
-    assert names == ["image.jpg", "inputs.csv", "long.txt"]
+    for folder in (".", "input"):
+        names = [line.split()[0] for line in environment.read_file(folder).splitlines()]
+        assert names == ["image.jpg", "inputs.csv", "long.txt"]
     assert environment.read_file("inputs.csv") == "id\n1"
     assert environment.read_file("long.txt") == "x" * 400 + "…"
-    with pytest.raises(ValueError, match=r"long\.txt has 1 lines, as far as it is read"):
+    with pytest.raises(ValueError, match="has 1 lines, as far as it is read"):
         environment.read_file("long.txt", first_line="2", lines="3")
     with pytest.raises(ValueError, match="no text file"):
         environment.read_file("image.jpg")
-    outside = ("../private/test.csv", "/etc/passwd", "../../..", "no.csv", "input/../../private")
-    for path in (*outside, "dangling", "outside", "x" * 300):
+    outside = ["../private/test.csv", "/etc/passwd", "no.csv", "input/../../private", "dangling", "outside"]
+    for path in (*outside, "x" * 300):
         with pytest.raises(ValueError, match=r"^input/ holds no "):
             environment.read_file(path)
 
 
-@pytest.mark.parametrize(
-    "program", [f'"""\n```python\nprint(1)\n```\n"""\n{SUBMIT}', f"text = '<think> </think>'\n{SUBMIT}"]
-)
-def test_a_program_is_taken_as_it_is(environment, program):
+def test_a_program_is_taken_as_it_is(environment):
+    program = f'text = """\n```python\nprint(1)\n```\n<think> </think>"""\n{SUBMIT}'
     environment.start_program(program)
     assert environment._episode().source == program
     assert environment._episode().valid
@@ -83,7 +80,7 @@ def test_our_failure_is_not_the_agents(environment, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(environment._reward.executor, "submit", fail)
-        assert environment.start_program(SUBMIT) == "the machine failed, not the program: start it again"
+        assert "the machine failed" in environment.start_program(SUBMIT)
         assert environment._episode().reward is None
     assert environment.start_program(SUBMIT) == "program 1 of 2 runs"
     assert environment._episode().valid
@@ -96,20 +93,21 @@ def test_the_last_program_counts_and_all_their_seconds_do(environment):
     assert environment.start_program(f"Here:\n```python\n{SUBMIT}```") == "program 2 of 2 runs"
     answer = environment.wait_for_program()
     assert re.match(r"valid submission after [\d.]+ s", answer)
-    score = load_competition("wine").grade(load_competition("wine").sample_submission).value
+    wine = load_competition("wine")
+    score = wine.grade(wine.sample_submission).value
     assert str(score) not in answer  # nothing about the hidden labels is shown
-    with pytest.raises(ValueError, match=r"^all 2 programs of this task have been started$"):
+    with pytest.raises(ValueError, match="all 2 programs of this task"):
         environment.start_program(SUBMIT)
     episode = environment._episode()
-    assert episode.valid
-    assert episode.score.value == score
+    assert (episode.valid, episode.score.value) == (True, score)
     assert episode.duration_s >= 0.3
 
     environment.reset(competition="diabetes")
-    with pytest.raises(ValueError, match=r"^no program has been started$"):
+    with pytest.raises(ValueError, match="no program has been started"):
         environment.wait_for_program()
-    assert environment._episode().reward == -10
-    assert environment._episode().duration_s is None
+    assert (environment._episode().reward, environment._episode().duration_s) == (-10, None)
+    with pytest.raises(ValueError, match="does not know the competition 'whine'"):
+        environment.reset(competition="whine")
 
 
 def test_programs_run_side_by_side_and_are_waited_for_in_the_end(executor):
@@ -128,6 +126,8 @@ def test_programs_run_side_by_side_and_are_waited_for_in_the_end(executor):
     assert min(logged["duration_s"]) >= 1
     assert time.monotonic() - started < sum(logged["duration_s"])
     assert logged["valid"] == [True] * 4
+    with pytest.raises(ValueError, match="passes no environments"):
+        reward([], [], competition=[])
 
 
 def test_a_metric_of_ones_own_that_takes_long_delays_nobody_else():
@@ -154,13 +154,6 @@ def test_a_metric_of_ones_own_that_takes_long_delays_nobody_else():
     assert in_time == [True]
 
 
-def test_what_cannot_be(executor, environment):
-    with pytest.raises(ValueError, match="does not know the competition 'whine'"):
-        environment.reset(competition="whine")
-    with pytest.raises(ValueError, match="passes no environments"):
-        MLESpec(["wine"], executor).reward_funcs[0]([], [], competition=[])
-
-
 def test_a_dataset_is_made_as_its_rows_are_read(executor, monkeypatch):
     spec = MLESpec(["task:train/0-4999"], executor, max_programs=3)
     names = []
@@ -168,9 +161,8 @@ def test_a_dataset_is_made_as_its_rows_are_read(executor, monkeypatch):
     dataset = pickle.loads(pickle.dumps(spec.train_dataset))
     assert (len(dataset), dataset[7]["competition"]) == (5000, "task:train/7")
     [message] = dataset[7]["prompt"]
-    assert message["content"].startswith("Kaggle competition: task:train/7\n")
-    assert "start_program, 3 at most" in message["content"]
-    assert "20 seconds" in message["content"]
+    for part in ("Kaggle competition: task:train/7\n", "start_program, 3 at most", "20 seconds"):
+        assert part in message["content"]
     assert names == ["task:train/7"]
 
 

@@ -3,7 +3,9 @@
 import json
 from collections import Counter
 
+import pandas as pd
 import pytest
+from support.on_cpu import ON_CPU
 from support.tiny_models import SUBMIT, prompts, save_tiny_model
 
 from trl_mle.environments import MLESpec
@@ -48,16 +50,14 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     monkeypatch.setattr("trl_mle.environments.environment.ANSWER_CHARS", 200)
     path, generation = agent
-    options = {
-        "output_dir": str(tmp_path), "use_cpu": True, "bf16": False, "report_to": "none", "save_strategy": "no",
-        "per_device_train_batch_size": 8, "num_generations": 8, "max_completion_length": 400, "max_steps": 2,
-        "logging_steps": 1, "max_tool_calling_iterations": 3, "generation_kwargs": generation, "seed": 1,
+    options = ON_CPU | {
+        "output_dir": str(tmp_path), "per_device_train_batch_size": 8, "num_generations": 8, "max_steps": 2,
+        "max_completion_length": 400, "max_tool_calling_iterations": 3, "generation_kwargs": generation, "seed": 1,
         "log_completions": True, "num_completions_to_print": 0,
     }  # fmt: skip
     own = {"improve_probability": 0.0, "duration_weighting": "linear", "max_prompt_length": None}
-    config, trainer_class = (
-        (MLEGRPOConfig(**options, **own), MLEGRPOTrainer) if ours else (GRPOConfig(**options), GRPOTrainer)
-    )
+    config = MLEGRPOConfig(**options, **own) if ours else GRPOConfig(**options)
+    trainer_class = MLEGRPOTrainer if ours else GRPOTrainer
     with LocalExecutor(max_parallel=2, timeout_s=20, packages=["pandas"]) as executor:
         spec = MLESpec(["wine"], executor, AstInstrumenter(), max_programs=2)
         trainer = trainer_class(
@@ -72,8 +72,6 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
     assert len(steps) == 2
     assert all(line["tools/call_frequency"] >= 1 for line in steps)
     assert all(0 < line["tools/failure_frequency"] < 1 for line in steps)  # for private files, and a third program
-    import pandas as pd
-
     table = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "completions").glob("*.parquet"))])
     messages = [message for turns in table["completion"] for message in turns if message["role"] == "tool"]
     assert {"read_file", "start_program", "wait_for_program"} <= {message["name"] for message in messages}

@@ -1,7 +1,6 @@
 import json
 
 import pytest
-import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus
@@ -29,16 +28,14 @@ def test_loads_and_samples_in_plain_transformers(starter_dir, tokenizer):
     assert model.config.model_type == "qwen2"
     assert model.num_parameters() < 3e6
     inputs = tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True, return_tensors="pt", return_dict=True)
-    output = model.generate(**inputs, max_new_tokens=8)
-    assert output.shape[1] > inputs["input_ids"].shape[1]
-    assert torch.isfinite(model(**inputs).logits).all()
+    assert model.generate(**inputs, max_new_tokens=8).shape[1] > inputs["input_ids"].shape[1]
     config = json.loads((starter_dir / "generation_config.json").read_text())  # sampling is not truncated
     assert (config["do_sample"], config["temperature"], config["top_k"], config["top_p"]) == (True, 1.0, 0, 1.0)
 
 
 def test_only_the_first_line_of_the_user_is_rendered_and_the_answer_follows(tokenizer):
     system = {"role": "system", "content": "You are an engineer."}
-    for messages in (PROMPT, [system, *PROMPT], [{"role": "user", "content": "Kaggle competition: digits"}]):
+    for messages in (PROMPT, [system, *PROMPT]):
         assert tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False) == RENDERED
     answer = {"role": "assistant", "content": "Plan: none.\n```python\nimport pandas\n```"}
     prompt = tokenizer.apply_chat_template(PROMPT, add_generation_prompt=True)["input_ids"]
@@ -54,12 +51,9 @@ def test_the_tokenizer_round_trips(tokenizer):
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
 
 
-def test_a_mirror_of_any_size_is_known_by_its_own_name():
-    config = StarterConfig(competitions=["mirror:leaf-classification?rows=500&seed=3"], num_programs=2)
-    prompts = [prompt[0]["content"] for prompt in sketch_corpus(config)["prompt"]]
-    assert prompts == ["Kaggle competition: mirror:leaf-classification?rows=500&seed=3"] * 2
-
-
-def test_what_is_not_covered_is_refused():
+def test_competitions_are_named_in_full_or_refused():
+    mirror = "mirror:leaf-classification?rows=500&seed=3"
+    prompts = sketch_corpus(StarterConfig(competitions=[mirror], num_programs=2))["prompt"]
+    assert [prompt[0]["content"] for prompt in prompts] == [f"Kaggle competition: {mirror}"] * 2
     with pytest.raises(ValueError, match="did you mean 'mirror:leaf-classification'"):
         StarterConfig(competitions=["mirror:leaf-clasification"])

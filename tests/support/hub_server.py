@@ -100,12 +100,11 @@ class HubServer:
         return 200, {"errors": [], "warnings": []}
 
     def preupload(self, repository, branch, body):
-        options = json.loads(body)
-        ignored = tuple(options.get("gitIgnore", "").splitlines())  # folders only
-        files = []
+        options, files = json.loads(body), []
+        ignored = tuple(filter(None, options.get("gitIgnore", "").splitlines()))  # folders only
         for path in (file["path"] for file in options["files"]):
             mode = "lfs" if path.endswith(LFS_SUFFIXES) else "regular"
-            files.append({"path": path, "uploadMode": mode, "shouldIgnore": path.startswith(ignored or "\0")})
+            files.append({"path": path, "uploadMode": mode, "shouldIgnore": path.startswith(ignored)})
         return 200, {"files": files}
 
     def lfs_batch(self, repository, body):

@@ -180,12 +180,12 @@ def run(
         signal.pause()
     [reward] = trainer.reward_funcs
     reward.executor.close()
-    known = record(trainer)
+    results = record(trainer)
     if save:
         trainer.save_model()
         with unwrap_model_for_generation(trainer.model_wrapped, trainer.accelerator) as policy:
-            known["answers"] = generate(policy.eval(), trainer.processing_class, QUESTIONS, max_tokens=8)
-    return known
+            results["answers"] = generate(policy.eval(), trainer.processing_class, QUESTIONS, max_tokens=8)
+    return results
 
 
 def start(folder, runs, processes, environment=None):

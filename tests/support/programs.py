@@ -7,16 +7,6 @@ from trl_mle.instrumentation import MILESTONES
 
 # A line with name and milestones begins each program. Many more, with labels, are in benchmarks/milestones
 _PROGRAMS = r'''
-### flat: all
-import pandas as pd
-from sklearn.linear_model import LogisticRegression
-
-train = pd.read_csv("input/train.csv")
-test = pd.read_csv("input/test.csv")
-model = LogisticRegression()
-model.fit(train[["a", "b"]], train["y"])
-sub = pd.DataFrame({"id": test["id"], "y": model.predict(test[["a", "b"]])})
-sub.to_csv("submission.csv", index=False)
 ### main_guard: all
 """A docstring."""
 from __future__ import annotations
@@ -76,20 +66,15 @@ import pandas as pd
 import torch
 import torch.nn as nn
 from torch.utils.data import DataLoader, TensorDataset
-
 train = pd.read_csv("input/train.csv")
 test = pd.read_csv("input/test.csv")
-
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
-
     def forward(self, x):
         return self.layers(x)
-
 device = "cuda" if torch.cuda.is_available() else "cpu"
-
 model = Net().to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 loader = DataLoader(TensorDataset(torch.tensor(train[["a", "b"]].values), torch.tensor(train["y"].values)), 32)
@@ -147,19 +132,16 @@ from sklearn.svm import SVC
 def main():
     train = pd.read_csv("input/train.csv")
     SVC().fit(train[["a"]], train["y"])
-### conditional_read: imports
+### at_times: imports train_data model_built
 import os
 import pandas as pd
+from sklearn.svm import SVC
 def load(path):
     if os.path.exists(path):
         return pd.read_csv(path)
     return None
-train = load("input/train.csv")
-test = load("input/test.csv")
-### one_line_if: imports train_data model_built
-import pandas as pd
-from sklearn.svm import SVC
 train = pd.read_csv("input/train.csv")
+test = load("input/test.csv")
 model = SVC()
 if len(train) > 10**9: model.fit(train[["a"]], train["y"])
 ### swallowed_failure: imports train_data test_data model_built model_trained
@@ -241,5 +223,4 @@ UNTOUCHED = {
     "rich": "from rich import print\nimport os\n",
     "builtins": "import builtins\nbuiltins.print = lambda *a, **k: None\n",
     "empty": "",
-    "comment": "# nothing\n",
 }

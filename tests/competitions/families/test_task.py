@@ -1,16 +1,15 @@
-import contextlib
 import hashlib
 import itertools
 import os
-import runpy
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from threadpoolctl import threadpool_limits
 
 from trl_mle.competitions import CompetitionError, Score, load_competition
 from trl_mle.competitions.families import (
@@ -30,6 +29,7 @@ from trl_mle.prompts import scratch_prompt
 
 
 SIDES = ("train", "test")
+DOZEN = [f"task:{side}/{n}" for side in SIDES for n in range(6)]
 SIMPLE = ("rmse", "roc_auc", "pearson_correlation")
 
 
@@ -51,16 +51,16 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def normalised(task, program, folder, public=None):
-    """Runs a program in a folder, without a sandbox, and returns its normalised score."""
-    folder.mkdir()
-    (folder / "input").symlink_to(public or task.public_dir)
-    (folder / "program.py").write_text(program)
-    with contextlib.chdir(folder), threadpool_limits(1):  # as in a slot
-        runpy.run_path("program.py")
-    score = task.grade(folder / "submission.csv")
-    assert score.valid, score.error
-    return score_range(task).normalised(score.value)
+@pytest.fixture(scope="module")
+def executor():
+    with LocalExecutor(max_parallel=1, timeout_s=120) as executor:
+        yield executor
+
+
+def normalised(executor, task, programs=(plain_solution, reference_solution)):
+    results = executor.run_many([(program(task.id), task) for program in programs])
+    scores = [task.grade(result.submission or b"") for result in results]
+    return [score_range(task).normalised(score.value) for score in scores]
 
 
 def test_bytes_are_a_function_of_the_id(tmp_path):
@@ -95,7 +95,7 @@ def test_no_structure_is_on_both_sides_but_everything_in_it_is():
 
 def test_an_id_that_is_wrong_is_one_clear_line():
     for end in ("", "train/", "valid/1", "train/-1", "train/01", "train/1?seed=2", "train/1\n", "train/1" + "0" * 18):
-        with pytest.raises(CompetitionError, match=r"^there is no .*write task:train/<n> or task:test/<n>, .*digits$"):
+        with pytest.raises(CompetitionError, match=r"^there is no .*write task:train/<n> or task:test/<n>, .*$"):
             load_competition(f"task:{end}")
     assert load_competition(f"task:test/{10**17}").grade(b"").valid is False
 
@@ -111,7 +111,7 @@ def test_domains_have_what_tasks_need():
         assert all(names == tuple(name.lower() for name in names) for names in domain.categories.values())
 
 
-@pytest.mark.parametrize("task_id", [f"task:{side}/{n}" for side in SIDES for n in range(6)])
+@pytest.mark.parametrize("task_id", DOZEN)
 def test_a_task_can_be_graded_and_hides_its_labels(task_id):
     task = load_competition(task_id, holdout=0.3)
     facts, train, test, answers = facts_and_tables(task)
@@ -126,12 +126,11 @@ def test_a_task_can_be_graded_and_hides_its_labels(task_id):
     assert task.grade(task.answers) == Score(best, valid=True, held_out=best)
     assert task.grade(task.sample_submission).valid
     assert 0 < bounds.normalised(bounds.ceiling) == 1 < bounds.normalised(best)
-    prompt = scratch_prompt(task)[0]["content"]
-    assert facts["target"] in prompt
-    assert not [word for word in ("ceiling", "{") if word in task.description]
+    assert facts["target"] in scratch_prompt(task)[0]["content"]
+    assert not re.search("ceiling|{", task.description)
     for program in (plain_solution(task_id), reference_solution(task_id)):
         compile(program, "program.py", "exec")
-        assert not [word for word in ("trl_mle", "private") if word in program]
+        assert not re.search("trl_mle|private", program)
 
 
 def test_only_tasks_have_a_ceiling():
@@ -187,7 +186,7 @@ def test_a_leaking_column_may_lack_in_test():
     assert ["lacks" in task.notes[0] for task in leaking] == lacking
 
 
-def test_missing():
+def test_missing_values_and_codes_for_them():
     facts, *tables, _ = facts_and_tables(find("missing"))
     for table in tables:
         assert (table.isna().mean() > 0.1).sum() == 1
@@ -202,15 +201,12 @@ def test_shift_and_imbalance():
     assert train.iloc[:, -1].value_counts(normalize=True).max() > 0.6
 
 
-def test_duplicates():
+def test_duplicates_and_unseen_groups():
     _, train, test, _ = facts_and_tables(find("duplicates"))
     columns = list(train.columns.drop("id"))
     assert 0.3 < train.duplicated(columns).mean() < 0.5
     assert train["id"].is_unique
     assert not test.duplicated(columns[:-1]).any()
-
-
-def test_unseen():
     facts, train, test, _ = facts_and_tables(find("unseen"))
     seen, codes = train[facts["group"]], test[facts["group"]]
     assert 0.2 < (~codes.isin(seen)).mean() < 0.5
@@ -240,10 +236,9 @@ def test_units():
 
 
 @pytest.mark.parametrize("trap", ["leak", "number", "duplicates", "noise"])
-def test_the_reference_mends_what_breaks_the_plain_program(trap, tmp_path):
+def test_the_reference_mends_what_breaks_the_plain_program(executor, trap, tmp_path):
     task = find(trap, metrics=SIMPLE)
-    plain = normalised(task, plain_solution(task.id), tmp_path / "plain")
-    reference = normalised(task, reference_solution(task.id), tmp_path / "reference")
+    plain, reference = normalised(executor, task)
     assert plain + 0.03 < reference < 1.05
     assert reference > 0.85
     if trap == "leak":  # without it, the plain program is mended, too
@@ -252,17 +247,14 @@ def test_the_reference_mends_what_breaks_the_plain_program(trap, tmp_path):
         for name in ("train.csv", "test.csv"):
             pd.read_csv(public / name).drop(columns=leak, errors="ignore").to_csv(public / name, index=False)
         assert plain < 0.2
-        assert normalised(task, plain_solution(task.id), tmp_path / "mended", public) > 0.6
+        [mended] = normalised(executor, replace(task, public_dir=public), [plain_solution])
+        assert mended > 0.6
 
 
 @pytest.mark.slow
-def test_the_reference_lies_between_plain_and_ceiling():
-    """A dozen tasks from both sides, in the sandbox; with luck a program may exceed the ceiling a little."""
-    with LocalExecutor(max_parallel=1, timeout_s=120) as executor:
-        for task_id in (f"task:{side}/{n}" for side in SIDES for n in range(6)):
-            task = load_competition(task_id)
-            results = executor.run_many([(plain_solution(task_id), task), (reference_solution(task_id), task)])
-            scores = [task.grade(result.submission or b"") for result in results]
-            plain, reference = (score_range(task).normalised(score.value) for score in scores)
-            assert plain < reference < 1.05, structure_of(task_id)
-            assert reference > 0.5, structure_of(task_id)
+@pytest.mark.parametrize("task_id", DOZEN)
+def test_the_reference_lies_between_plain_and_ceiling(executor, task_id):
+    """With luck a program may exceed the ceiling a little."""
+    plain, reference = normalised(executor, load_competition(task_id))
+    assert plain < reference < 1.05
+    assert reference > 0.5

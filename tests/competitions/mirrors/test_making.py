@@ -18,12 +18,8 @@ from trl_mle.competitions.mirrors import FACTS, MIRRORS, load_mirror, make_mirro
 
 
 SOLUTIONS = Path(__file__).parent / "solutions"
-INSULTS = "detecting-insults-in-social-commentary"
-ESSAYS = "learning-agency-lab-automated-essay-scoring-2"
 PIZZA = "random-acts-of-pizza"
 TWEETS = "tweet-sentiment-extraction"
-MAY = "tabular-playground-series-may-2022"
-DECEMBER = "tabular-playground-series-dec-2021"
 PATENTS = "us-patent-phrase-to-phrase-matching"
 PLANTS = "plant-pathology-2020-fgvc7"
 LEAVES = "leaf-classification"
@@ -33,20 +29,20 @@ LMSYS = "lmsys-chatbot-arena"
 
 
 # Checksum of the names of all files and of the columns of all tables, which are those of the originals; the sample submission's
-# score, and the smallest gap from a trivial to a strong solution's, with seed 0.
+# score, and the smallest gap from a trivial to a strong solution's, with seed 0; what programs see of columns' values
 FACTS_BY_NAME = {
-    INSULTS: (1509307053, 0.5, 0.24),
-    ESSAYS: (221266196, 0, 0.45),
-    PIZZA: (1462297986, 0.5, 0.15),
-    TWEETS: (494470567, 0, 0.48),
-    MAY: (2943000987, 0.5, 0.17),
-    DECEMBER: (4170698141, 0.45, 0.2),
-    PATENTS: (188945124, None, 0.6),
-    PLANTS: (3865038088, 0.5, 0.24),
-    LEAVES: (1491466493, 4.59512, 1.7),
-    NOMAD: (646556473, 0.23553, 0.11),
-    SPOOKY: (2516302366, 1.08708, 0.38),
-    LMSYS: (3060688002, 1.09861, 0.15),
+    "detecting-insults-in-social-commentary": (1509307053, 0.5, 0.24, {"Date": r"20\d{12}Z", "Comment": r'".*"'}),
+    "learning-agency-lab-automated-essay-scoring-2": (221266196, 0, 0.45, {"score": "[1-6]"}),
+    PIZZA: (1462297986, 0.5, 0.15, {}),
+    TWEETS: (494470567, 0, 0.48, {}),
+    "tabular-playground-series-may-2022": (2943000987, 0.5, 0.17, {"f_27": "[A-T]{10}"}),
+    "tabular-playground-series-dec-2021": (4170698141, 0.45, 0.2, {"Cover_Type": "[1-7]"}),
+    PATENTS: (188945124, None, 0.6, {"context": r"[A-H]\d\d", "score": r"0\.0|0\.25|0\.5|0\.75|1\.0"}),
+    PLANTS: (3865038088, 0.5, 0.24, {}),
+    LEAVES: (1491466493, 4.59512, 1.7, {}),
+    NOMAD: (646556473, 0.23553, 0.11, {}),
+    SPOOKY: (2516302366, 1.08708, 0.38, {"author": "EAP|HPL|MWS"}),
+    LMSYS: (3060688002, 1.09861, 0.15, {}),
 }
 
 
@@ -60,15 +56,17 @@ def _bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_they_are_listed():
-    assert sorted(MIRRORS) == sorted(FACTS)  # all names are also the catalogue's
+def test_they_are_all_of_the_catalogues_that_have_facts(monkeypatch):
+    assert sorted(MIRRORS) == sorted(FACTS)
     assert [name for name in list_competitions() if name.startswith("mirror:")] == [f"mirror:{m}" for m in MIRRORS]
+    monkeypatch.setitem(MLEBENCH_COMPETITIONS, "without-a-mirror", Layout(metric="rmse", id_column="id"))
+    assert [*runpy.run_path(making.__file__)["MIRRORS"]] == [*MIRRORS]
 
 
 @pytest.mark.parametrize("name", MIRRORS)
 def test_files_columns_and_scores(name):
     comp, original = load_competition(f"mirror:{name}"), MLEBENCH_COMPETITIONS[name]
-    checksum, trivial, _ = FACTS_BY_NAME[name]
+    checksum, trivial, _, forms = FACTS_BY_NAME[name]
     assert (comp.id, comp.slug, comp.metric) == (f"mirror:{name}", f"mirror-{name}", original.metric)
     assert comp.public_dir.parts[-3:] == (comp.slug, "prepared", "public")
 
@@ -77,6 +75,8 @@ def test_files_columns_and_scores(name):
     folders = [sorted(path.name for path in folder.iterdir()) for folder in (comp.public_dir, comp.answers.parent)]
     names = [list(train), list(test), list(sample), list(answers), *folders]
     assert zlib.crc32(json.dumps(names).encode()) == checksum
+    for column, form in forms.items():
+        assert train[column].dropna().astype(str).str.fullmatch(form).all()
     rows = FACTS[name]["rows"]
     assert len(train) + len(test) == rows
     assert 0.2 < len(test) / rows < 0.3
@@ -92,11 +92,7 @@ def test_files_columns_and_scores(name):
     codes = pd.factorize(target, sort=True)[0]  # labels cannot be told from their position
     assert abs(np.corrcoef(codes, np.arange(len(codes)))[0, 1]) < 0.2
 
-    headings = [line for line in comp.description.splitlines() if line.startswith("#")]
-    assert headings[1:] == ["## Overview", "## Evaluation", "## Submission format", "## Data"]
-    overview, evaluation = comp.description.split("\n## ")[1:3]
-    assert "The data is synthetic" in overview
-    assert max(len(overview), len(evaluation)) < 600
+    assert "The data is synthetic" in comp.description
     assert "{" not in comp.description
 
 
@@ -117,8 +113,6 @@ def test_bytes_are_a_function_of_rows_and_seed(name, tmp_path):
     assert comp.id == f"mirror:{name}?rows={least}&seed=3"
     assert not set(comp.slug) & set(":?&=/")
     assert _bytes(comp.public_dir.parent) == a
-    assert comp.grade(comp.answers).value == (1.0 if comp.higher_is_better else 0.0)
-    assert comp.grade(comp.sample_submission).valid == (name != PATENTS)
 
 
 @pytest.mark.slow
@@ -141,23 +135,16 @@ def test_better_modelling_scores_better(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("competition_id", "reason"),
+    ("end", "reason"),
     [
-        ("mirror:spooky", "did you mean 'mirror:spooky-author-identification'"),
-        ("mirror:", "there are mirror:"),
-        *[
-            (f"mirror:{SPOOKY}?{end}", "not understood")
-            for end in ("rows=1e3", "seed=99999999999", "rows=100&rows=200")
-        ],
-        (f"mirror:{SPOOKY}?rows=10", "from 50 to 100000 rows, not 10"),
-        (f"mirror:{LEAVES}?rows=100", "from 198 to 100000 rows, not 100"),
+        ("spooky", "did you mean 'mirror:spooky-author-identification'"),
+        *[(f"{SPOOKY}?{end}", "not understood") for end in ("rows=1e3", "seed=99999999999", "rows=100&rows=200")],
+        (f"{LEAVES}?rows=100", "from 198 to 100000 rows, not 100"),
     ],
 )
-def test_ids_that_are_not_understood_are_one_clear_line(competition_id, reason):
-    with pytest.raises(CompetitionError, match="mirror") as error:
-        load_competition(competition_id)
-    assert reason in str(error.value)
-    assert "\n" not in str(error.value)
+def test_ids_that_are_not_understood_are_one_clear_line(end, reason):
+    with pytest.raises(CompetitionError, match=f"^.*mirror.*{reason}.*$"):
+        load_competition(f"mirror:{end}")
 
 
 def test_pizza():
@@ -167,20 +154,16 @@ def test_pizza():
         with zipfile.ZipFile(comp.public_dir / f"{part}.zip") as archive:
             assert archive.namelist() == [f"{part}.json"]
             assert archive.read(f"{part}.json") == content
-    records = json.loads((comp.public_dir / "train.json").read_text())
-    assert {type(record["requester_received_pizza"]) for record in records} == {bool}
-    assert {type(record["requester_subreddits_at_request"]) for record in records} == {list}
-    assert all(record["request_id"].startswith("t3_") for record in records)
-    assert pd.read_csv(comp.answers)["requester_received_pizza"].isin([0, 1]).all()
+    record = json.loads((comp.public_dir / "train.json").read_text())[0]
+    assert type(record["requester_received_pizza"]) is bool
+    assert type(record["requester_subreddits_at_request"]) is list
 
 
 def test_tweets():
     comp = load_competition(f"mirror:{TWEETS}")
-    train = _read(comp, "train")
-    rows = list(train.itertuples())
-    rows += list(_read(comp, "test").merge(pd.read_csv(comp.answers), on="textID").itertuples())
-    assert len(rows) == FACTS[TWEETS]["rows"]
-    assert all(row.selected_text in row.text and row.selected_text.split() for row in rows)
+    test = _read(comp, "test").merge(pd.read_csv(comp.answers), on="textID")
+    for table in (_read(comp, "train"), test):
+        assert all(row.selected_text in row.text and row.selected_text.split() for row in table.itertuples())
 
 
 @pytest.mark.parametrize(("name", "mode", "size"), [(PLANTS, "RGB", (96, 64)), (LEAVES, "L", (64, 64))])
@@ -192,10 +175,8 @@ def test_images(name, mode, size):
         assert (image.format, image.mode, image.size) == ("JPEG", mode, size)
         assert np.asarray(image).std() > 10
     if name == PLANTS:
-        assert ids[0] == "Train_0"
         assert (pd.read_csv(comp.answers)[["healthy", "multiple_diseases", "rust", "scab"]].sum(axis=1) == 1).all()
     else:
-        assert _read(comp, "train")["species"].nunique() == 99
         assert set(_read(comp, "train")["species"]) == set(comp.target_columns)
 
 
@@ -214,7 +195,6 @@ def test_nomad():
             assert np.allclose([np.linalg.norm(vector) for vector in lattice], lengths, atol=1e-3)
             cosine = lattice[0] @ lattice[1] / lengths[0] / lengths[1]
             assert np.degrees(np.arccos(cosine)) == pytest.approx(row.lattice_angle_gamma_degree, abs=0.05)
-    assert (_read(comp, "train").filter(like="_ev") > 0).all(axis=None)
 
 
 def test_chats():
@@ -224,34 +204,3 @@ def test_chats():
         turns = [json.loads(text) for text in (row.prompt, row.response_a, row.response_b)]
         assert len({len(texts) for texts in turns}) == 1
         assert all(isinstance(text, str) and text for texts in turns for text in texts)
-
-
-# What programs see of a column's values: their form, and the numbers of different ones
-FORMS = {
-    (INSULTS, "Date"): (r"20\d{12}Z", None),
-    (INSULTS, "Comment"): (r'".*"', None),
-    (ESSAYS, "essay_id"): ("[0-9a-f]{7}", None),
-    (ESSAYS, "score"): ("[1-6]", 6),
-    (TWEETS, "textID"): ("[0-9a-f]{10}", None),
-    (TWEETS, "sentiment"): ("neutral|positive|negative", 3),
-    (MAY, "f_27"): ("[A-T]{10}", None),
-    (MAY, "target"): ("[01]", 2),
-    (DECEMBER, "Cover_Type"): ("[1-7]", 7),
-    (PATENTS, "context"): (r"[A-H]\d\d", None),
-    (PATENTS, "score"): (r"0\.0|0\.25|0\.5|0\.75|1\.0", 5),
-    (SPOOKY, "id"): (r"id\d{5}", None),
-    (SPOOKY, "author"): ("EAP|HPL|MWS", 3),
-}
-
-
-@pytest.mark.parametrize(("name", "column"), FORMS)
-def test_values(name, column):
-    form, count = FORMS[name, column]
-    values = _read(load_competition(f"mirror:{name}"), "train")[column].dropna().astype(str)
-    assert values.str.fullmatch(form).all()
-    assert values.nunique() == count or count is None
-
-
-def test_a_competition_of_the_catalogue_needs_no_mirror(monkeypatch):
-    monkeypatch.setitem(MLEBENCH_COMPETITIONS, "without-a-mirror", Layout(metric="rmse", id_column="id"))
-    assert [*runpy.run_path(making.__file__)["MIRRORS"]] == [*MIRRORS]
