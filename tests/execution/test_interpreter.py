@@ -43,10 +43,13 @@ def run(environment: Path, code: str, *arguments: str, cwd: Path | None = None, 
 EXECUTE = """
     import json, sys
     from trl_mle.competitions import load_competition
-    from trl_mle.execution import LocalExecutor
-    with LocalExecutor(max_parallel=1, sandbox=sys.argv[1], packages=["sklearn"]) as executor:
-        [result] = executor.run_many([(sys.argv[2], load_competition("wine"))])
-    print(json.dumps([result.stdout, result.stderr]))
+    from trl_mle.execution import LocalExecutor, SandboxError
+    try:
+        with LocalExecutor(max_parallel=1, sandbox=sys.argv[1], packages=["sklearn"]) as executor:
+            [result] = executor.run_many([(sys.argv[2], load_competition("wine"))])
+        print(json.dumps([result.stdout, result.stderr]))
+    except SandboxError as error:
+        print(json.dumps(str(error)))
 """
 LOOK = """
 import glob, os, pandas, shadowed, sklearn, subprocess, sys
@@ -87,17 +90,6 @@ def test_programs_have_what_is_on_the_callers_path(tmp_path, tier):
     assert json.loads(output) == [f"first {SITE_PACKAGES}/pandas/__init__.py\nfirst\n", ""]
 
 
-# Checks an environment whose packages programs cannot see.
-CHECK = """
-    import json, sys
-    from trl_mle.execution import LocalExecutor, SandboxError
-    try:
-        LocalExecutor(max_parallel=1, sandbox=sys.argv[1], packages=["numpy"])
-    except SandboxError as error:
-        print(json.dumps(str(error)))
-"""
-
-
 @pytest.mark.parametrize(
     ("tier", "error"),
     [
@@ -112,7 +104,7 @@ def test_packages_that_programs_do_not_see_are_our_failure(tmp_path, tier, error
     for entry in Path(SITE_PACKAGES).iterdir():
         if entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
-    refused = json.loads(run(environment, CHECK, tier, PYTHONPATH=str(CHECKOUT)))
+    refused = json.loads(run(environment, EXECUTE, tier, "", PYTHONPATH=str(CHECKOUT)))
     assert f"({tier}): numpy: {error}" in refused
     assert f"Install them in {environment}, readable for everyone" in refused
 
