@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.hostile_texts import HOSTILE
-from support.scripted_model import ScriptedModel
+from support.scripted_policy import ScriptedModel
 
 import trl_mle
 from trl_mle.execution.program import MAX_DEPTH, MAX_LENGTH, MAX_NODES, ProgramError, parse_program

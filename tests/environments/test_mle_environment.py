@@ -9,7 +9,7 @@ from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
-from support.scripted_executor import ScriptedExecutor
+from support.fake_executor import ScriptedExecutor
 
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.competitions.metrics import Metric

@@ -1,8 +1,8 @@
 import json
 
 import pytest
-from support.fake_executor import FakeExecutor
-from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
+from support.fake_executor import CountingExecutor, FakeExecutor
+from support.scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import (

@@ -5,14 +5,13 @@ import sys
 from contextlib import ExitStack
 
 import pytest
+from support.tiers import run_all
 
-from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor, Outcome, cgroups
-from trl_mle.execution.folders import make_run_dir, remove_run_dir
+from trl_mle.execution import Outcome, cgroups
+from trl_mle.execution.folders import hold, make_run_dir, remove_run_dir
 
 
-pytestmark = pytest.mark.skipif(not cgroups.parents(), reason="control groups cannot be created here")
-
+NEEDS_GROUPS = pytest.mark.skipif(not cgroups.parents(), reason="control groups cannot be created here")
 JOIN = "import os, sys\nfor fd in map(int, sys.argv[1:]): os.write(fd, b'0')\n"
 
 
@@ -34,6 +33,7 @@ def run_inside(group, source):
         )
 
 
+@NEEDS_GROUPS
 def test_the_kernel_bounds_memory_and_counts_its_kills(group):
     assert run_inside(group, "print(len(bytearray(32 << 20)))").stdout.strip() == str(32 << 20)
     assert not group.over_memory()
@@ -41,6 +41,7 @@ def test_the_kernel_bounds_memory_and_counts_its_kills(group):
     assert group.over_memory()
 
 
+@NEEDS_GROUPS
 def test_a_program_dies_with_the_highest_share_of_the_cores_and_the_next_starts_with_the_usual_one(group):
     if not group.highest_weight:
         pytest.skip("the cpu controller is not available")
@@ -54,7 +55,8 @@ def test_a_program_dies_with_the_highest_share_of_the_cores_and_the_next_starts_
     assert weight.read_text() == usual
 
 
-def test_a_program_whose_child_was_killed_for_memory_is_out_of_memory():
+@NEEDS_GROUPS
+def test_a_program_whose_child_was_killed_for_memory_is_out_of_memory(competition):
     # Each process is within the address-space limit, but together they exceed it before the next look at their memory.
     program = """
 import os, sys
@@ -67,14 +69,18 @@ for _ in range(8):
 statuses = [os.waitpid(pid, 0)[1] for pid in children]
 sys.exit(any(statuses))
 """
-    competition = load_competition("wine")
-    with LocalExecutor(max_parallel=1, memory_mb=300, disk_mb=1) as executor:
-        [result] = executor.run_many([(program, competition)])
-        [after] = executor.run_many([("print('fine')", competition)])
+    result, after = run_all(competition, program, "print('fine')", memory_mb=300, disk_mb=1)
     assert result.outcome is Outcome.OUT_OF_MEMORY, result
     assert after.outcome is Outcome.OK
 
 
+def start_another() -> None:
+    another, lock = make_run_dir()
+    remove_run_dir(another)
+    os.close(lock)
+
+
+@NEEDS_GROUPS
 def test_groups_of_a_killed_executor_end_at_the_next_start_from_another_session(monkeypatch):
     """Which has other parents; and not before the last process of a group has ended."""
     sessions = [parent / f"trl_mle_test_session_{os.getpid()}" for parent in cgroups.parents()]
@@ -91,11 +97,6 @@ def test_groups_of_a_killed_executor_end_at_the_next_start_from_another_session(
     assert all(folder.exists() for folder in folders)
     os.close(lock)  # as its end does
 
-    def start_another() -> None:
-        another, its_lock = make_run_dir()
-        remove_run_dir(another)
-        os.close(its_lock)
-
     start_another()
     assert [folder.exists() for folder in groups[1].folders] == [True] * len(sessions)
     last.kill()
@@ -105,3 +106,16 @@ def test_groups_of_a_killed_executor_end_at_the_next_start_from_another_session(
     assert not run_dir.exists()
     for session in sessions:
         session.rmdir()
+
+
+def test_only_folders_of_this_users_dead_executors_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.folders.TMP", tmp_path)
+    dead, alive, others = (tmp_path / f"trl_mle-run-{name}" for name in ("dead", "alive", "others"))
+    for folder in (dead, alive):
+        folder.mkdir()
+    others.symlink_to(tmp_path)  # in /tmp, another user may have made anything
+    held = hold(alive)
+    run_dir, lock = make_run_dir()
+    assert sorted(tmp_path.iterdir()) == sorted([alive, others, run_dir])
+    os.close(held)
+    os.close(lock)

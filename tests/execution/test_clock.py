@@ -6,8 +6,6 @@ import sys
 import sysconfig
 import time
 
-import pytest
-
 from trl_mle.execution import LocalExecutor, Outcome
 
 
@@ -20,24 +18,16 @@ time.time = lambda: own() + 3600 * next(hours)
 SLEEPS = "import time\ntime.sleep({})\nprint(-time.time() + time.time() > 3000)\n"
 
 
-@pytest.fixture(scope="module")
-def options(tmp_path_factory):
-    """Of executors whose interpreter has the packages of this one and a clock that jumps, for init as well."""
-    folder = tmp_path_factory.mktemp("clock")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    packages = next(folder.glob("lib/python3*/site-packages"))
+def test_durations_and_limits_do_not_follow_a_clock_that_jumps(competition, tmp_path, monkeypatch):
+    """The clock of an interpreter that has the packages of this one, which runs init as well, and the caller's."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True)
+    packages = next(tmp_path.glob("lib/python3*/site-packages"))
     (packages / "jumps.py").write_text(JUMPS)
     (packages / "jumps.pth").write_text(f"import jumps\n{sysconfig.get_paths()['purelib']}\n")
-    options = {"sandbox": "none", "python": str(folder / "bin" / "python"), "packages": ()}
-    with LocalExecutor(1, timeout_s=120, **options) as executor:
-        assert executor.limits.packages  # looked up once, which takes longer than the programs below may
-    return options
-
-
-def test_durations_and_limits_do_not_follow_a_clock_that_jumps(competition, options, monkeypatch):
     own, hours = time.time, itertools.count()
-    monkeypatch.setattr("time.time", lambda: own() + 3600 * next(hours))  # and in the caller
-    with LocalExecutor(2, timeout_s=3, **options) as executor:
+    monkeypatch.setattr("time.time", lambda: own() + 3600 * next(hours))
+    python = str(tmp_path / "bin" / "python")
+    with LocalExecutor(2, timeout_s=3, sandbox="none", python=python, packages=()) as executor:
         began = time.monotonic()
         short, long = executor.run_many([(SLEEPS.format(seconds), competition) for seconds in (0.5, 60)])
         passed = time.monotonic() - began

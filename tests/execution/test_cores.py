@@ -1,8 +1,6 @@
 """Which cores programs run on, and which they leave to training."""
 
-import contextlib
 import os
-import subprocess
 
 import pytest
 from support.cores import SEVERAL_CORES
@@ -19,21 +17,10 @@ PROGRAM = "import os, time\ntime.sleep(0.5)\nprint(*sorted(os.sched_getaffinity(
 def test_training_has_the_first_cores_and_programs_have_the_others(monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {9, 4, 5, 12})
     assert split_cores(0) == ([], [4, 5, 9, 12])
-    assert split_cores(1) == ([4], [5, 9, 12])
     assert split_cores(3) == ([4, 5, 9], [12])
     for count in (4, -1):
         with pytest.raises(ValueError, match="training_cores"):
             LocalExecutor(training_cores=count)
-
-
-@contextlib.contextmanager
-def kept_to(cores):
-    """As training keeps itself, but this thread alone; the threads of an executor's slots come from it."""
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, CORES)
 
 
 @SEVERAL_CORES
@@ -41,7 +28,8 @@ def kept_to(cores):
 def test_no_program_runs_on_the_cores_of_training(competition, surplus):
     others = CORES[1:]
     slots = len(others) + surplus
-    with LocalExecutor(slots, packages=(), training_cores=1) as executor, kept_to(CORES[:1]):
+    # As training keeps itself, but this thread alone; the threads of the slots come from it
+    with LocalExecutor(slots, packages=(), training_cores=1) as executor, started_on(CORES[:1]):
         assert f"{slots} at a time on {len(others)} of {os.cpu_count()} cores" in executor.description
         results = executor.run_many([(PROGRAM, competition)] * slots)
         assert os.sched_getaffinity(0) == {CORES[0]}  # it starts processes on other cores, but stays on its own
@@ -51,10 +39,4 @@ def test_no_program_runs_on_the_cores_of_training(competition, surplus):
     assert {result.slot for result in results} == set(range(slots))
     where = sorted(result.stdout.split() for result in results)
     assert where == ([list(map(str, others))] * slots if surplus else sorted([str(core)] for core in others))
-
-
-@SEVERAL_CORES
-def test_a_thread_has_its_cores_again_when_a_process_could_not_be_started():
-    with pytest.raises(FileNotFoundError), started_on(CORES[1:]):
-        subprocess.run(["/no/such/program"])
     assert sorted(os.sched_getaffinity(0)) == CORES

@@ -1,9 +1,9 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from dataclasses import replace
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from support.tiers import LANDLOCK, TIERS
+from support.tiers import LANDLOCK, TIERS, run_all
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, SandboxError
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture, SandboxError
 from trl_mle.execution.folders import TMP
 from trl_mle.execution.sandbox import CheckUnfinished
 from trl_mle.execution.sandbox.interpreter import Interpreter
@@ -25,26 +25,11 @@ from trl_mle.execution.warm_parent import WarmParents
 from trl_mle.instrumentation import AstInstrumenter
 
 
+SOLUTION = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')\n"
+
+
 def run(executor, competition, program) -> ExecutionResult:
     return executor.run_many([(program, competition)])[0]
-
-
-def test_a_solution_reads_its_data_and_its_submission_comes_back(executor, competition):
-    result = run(
-        executor,
-        competition,
-        """
-import pandas as pd
-train = pd.read_csv("input/train.csv")
-sample = pd.read_csv("input/sample_submission.csv")
-print(train.shape[0] > 50)
-sample.to_csv("submission.csv", index=False)
-""",
-    )
-    assert result.outcome is Outcome.OK
-    assert result.exit_code == 0
-    assert result.stdout == "True\n"
-    assert competition.grade(result.submission).valid
 
 
 @pytest.mark.parametrize(
@@ -73,6 +58,21 @@ def test_every_end_has_its_outcome(executor, competition, program, outcome, exit
     assert result.duration_s is not None
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import pandas as pd; pd.read_csv('input/sample_submission.csv').to_csv(NAME, index=False)",
+        "me = [open(NAME, 'w')]; me.append(me); me[0].write(TEXT); del me",  # left open
+        "import os, sys; os.close(0); file = open(NAME, 'w'); file.write(TEXT); sys.exit()",
+    ],
+)
+def test_a_submission_comes_back_whole(executor, competition, code):
+    program = "NAME = 'submission.csv'\nTEXT = open('input/sample_submission.csv').read()\n" + code
+    result = run(executor, competition, program)
+    assert result.outcome is Outcome.OK
+    assert competition.grade(result.submission).valid
+
+
 def test_checks_wait_for_no_program_and_are_not_bounded_by_the_timeout_of_programs(competition, monkeypatch):
     """Other programs of this user have all slots, for as long as they like."""
     monkeypatch.setattr("trl_mle.execution.local_executor._PROVEN", {})
@@ -98,9 +98,8 @@ def test_cpu_time_and_memory_are_counted_over_all_processes(executor, competitio
 
 def test_equal_programs_do_equal_things(executor, competition):
     program = "import random, numpy\nprint(random.random(), numpy.random.rand(), hash('x'))"
-    first, second, other = (
-        run(executor, competition, source).stdout for source in (program, program, program + "\n# another")
-    )
+    results = executor.run_many([(text, competition) for text in (program, program, program + "\n# another")])
+    first, second, other = (result.stdout for result in results)
     assert first == second
     assert first != other
 
@@ -126,53 +125,37 @@ if __name__ == "__main__":
     assert (result.outcome, result.stderr) == (Outcome.OK, "")
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "me = [open(NAME, 'w')]; me.append(me); me[0].write(TEXT); del me",
-        "import os, sys; os.close(0); file = open(NAME, 'w'); file.write(TEXT); sys.exit()",
-    ],
-)
-def test_files_that_a_program_leaves_open_are_whole(executor, competition, code):
-    program = "NAME = 'submission.csv'\nTEXT = open('input/sample_submission.csv').read()\n" + code
-    result = run(executor, competition, program)
-    assert result.outcome is Outcome.OK
-    assert competition.grade(result.submission).valid
-
-
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_where_tmp_is_full_a_program_is_not_to_blame(competition, monkeypatch, sandbox):
     """That it is full is pretended: filling a file system takes one of its own."""
     is_ours = sandbox == "landlock"  # with bubblewrap, programs have a file system of their own
-    full = shutil.disk_usage(TMP)._replace(free=0)
-    with LocalExecutor(sandbox=sandbox, max_parallel=1) as executor:
+    full, fails = shutil.disk_usage(TMP)._replace(free=0), "raise OSError(28, 'No space left on device')"
+    with LocalExecutor(sandbox=sandbox, max_parallel=1, packages=()) as executor:
         run(executor, competition, "")
         monkeypatch.setattr("shutil.disk_usage", lambda path: full)
-        assert run(executor, competition, "print(1)").outcome is Outcome.OK
-        failed = run(executor, competition, "raise OSError(28, 'No space left on device')")
-        monkeypatch.setattr("shutil.disk_usage", lambda path: full._replace(free=left.pop()))
+        fine, failed = executor.run_many([("print(1)", competition), (fails, competition)])
         left = [1024 << 20, 0]  # of a program that filled it itself
-        its_own = run(executor, competition, "raise OSError(28, 'No space left on device')")
+        monkeypatch.setattr("shutil.disk_usage", lambda path: full._replace(free=left.pop()))
+        its_own = run(executor, competition, fails)
     assert failed.outcome is (Outcome.INFRASTRUCTURE if is_ours else Outcome.ERROR)
     assert ("/tmp is full" in failed.detail) == is_ours
-    assert its_own.outcome is Outcome.ERROR
+    assert (fine.outcome, its_own.outcome) == (Outcome.OK, Outcome.ERROR)
 
 
 def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(executor, competition):
-    original = textwrap.dedent("""
-        import pandas as pd
-        train = pd.read_csv("input/train.csv")
-        test = pd.read_csv("input/test.csv")
-        print(open("solution.py").read())
-        def broken():
-            raise ValueError("here")
-        broken()
-        """)
+    original = """import pandas as pd
+train = pd.read_csv("input/train.csv")
+test = pd.read_csv("input/test.csv")
+print(open("solution.py").read())
+def broken():
+    raise ValueError("here")
+broken()
+"""
     program = AstInstrumenter().instrument(original)
     result = run(executor, competition, program)
     assert program.reached(result.stdout) == {"imports", "train_data", "test_data"}
     assert original in result.stdout
-    assert 'solution.py", line 7, in broken\n    raise ValueError("here")' in result.stderr
+    assert 'solution.py", line 6, in broken\n    raise ValueError("here")' in result.stderr
     assert program.nonce not in result.stderr
 
 
@@ -201,43 +184,35 @@ def test_memory_that_processes_share_counts_once(competition):
     program = """
 import os, time
 block = bytearray(b"x") * (128 << 20)
-children = []
 for _ in range(6):
-    if (pid := os.fork()) == 0:
+    if os.fork() == 0:
         time.sleep(1)
         os._exit(0)
-    children.append(pid)
-for pid in children:
-    os.waitpid(pid, 0)
+for _ in range(6):
+    os.wait()
 """
-    with LocalExecutor(max_parallel=1, memory_mb=512, packages=()) as executor:
-        assert run(executor, competition, program).outcome is Outcome.OK
+    assert run_all(competition, program, memory_mb=512)[0].outcome is Outcome.OK
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to start a process of another user")
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_processes_of_a_user_with_a_programs_uid_are_spared(competition, sandbox):
-    uid = FIRST_SLOT_UID
-    service = subprocess.Popen(["sleep", "60"], user=uid, group=uid, extra_groups=[])
+    service = subprocess.Popen(["sleep", "60"], user=FIRST_SLOT_UID, group=FIRST_SLOT_UID, extra_groups=[])
     try:
-        with LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor:
-            kill = f"import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill({service.pid}, signal.SIGKILL)"
-            assert run(executor, competition, kill).outcome is not Outcome.OK
+        kill = f"import os, signal\nos.kill(-1, signal.SIGKILL)\nos.kill({service.pid}, signal.SIGKILL)"
+        assert run_all(competition, kill, sandbox=sandbox)[0].outcome is not Outcome.OK
         assert service.poll() is None
     finally:
         service.kill()
         service.wait()
 
 
-@pytest.mark.parametrize("sandbox", TIERS)
+@pytest.mark.parametrize("sandbox", [*TIERS, "none"])
 def test_labels_where_programs_can_read_are_refused(competition, monkeypatch, sandbox):
-    folder = competition.public_dir.parent
-    with (
-        LocalExecutor(max_parallel=1, sandbox="none", packages=()) as unsafe,
-        LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor,
-    ):
-        monkeypatch.setattr(Interpreter, "folders", [str(folder.parent)])
-        unsafe.check(competition)  # every program can read them anyway
+    with LocalExecutor(max_parallel=1, sandbox=sandbox, packages=()) as executor:
+        monkeypatch.setattr(Interpreter, "folders", [str(competition.public_dir.parents[1])])
+        if sandbox == "none":  # every program can read them anyway
+            return executor.check(competition)
         for ask in (executor.check, lambda competition: executor.submit("pass", competition)):
             with pytest.raises(SandboxError, match="TRL_MLE_CACHE"):
                 ask(competition)
@@ -265,22 +240,35 @@ def test_a_kernel_that_forbids_namespaces_to_containers():
     assert re.match("programs are isolated by landlock, because .*: bubblewrap: ", done.stderr), done
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "none"])
-def test_nothing_is_left_after_the_with(competition, sandbox):
-    me = psutil.Process()
-    before = {child.pid for child in me.children(recursive=True)}
-    descriptors = me.num_fds()
-    with LocalExecutor(max_parallel=2, timeout_s=30, sandbox=sandbox, packages=()) as executor:
-        run_dir = executor._run_dir
-        executor.run_many([("pass", competition)])
-        futures = [executor.submit("import time; time.sleep(30)", competition) for _ in range(4)]
-        time.sleep(0.5)
-        started = time.monotonic()
-    assert time.monotonic() - started < 5
-    assert all(future.result().outcome is Outcome.INFRASTRUCTURE for future in futures)
-    assert {child.pid for child in me.children(recursive=True)} <= before
-    assert me.num_fds() <= descriptors
-    assert not run_dir.exists()
+@LANDLOCK
+def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(monkeypatch, caplog):
+    monkeypatch.setattr("trl_mle.execution.sandbox.bubblewrap.shutil.which", lambda name: None)
+    with LocalExecutor(max_parallel=1, packages=()) as executor:
+        assert executor.tier.name == "landlock"
+    assert "because a stronger tier does not work: bubblewrap: bubblewrap is missing" in caplog.text
+
+
+def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 0)
+    with pytest.raises(SandboxError, match=r"bubblewrap is missing.*no Landlock.*apt-get install bubblewrap"):
+        LocalExecutor()
+    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 4)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)  # a plain user needs a Landlock that scopes signals
+    with pytest.raises(SandboxError, match="ABI 4, and 6 is needed"):
+        Landlock().check_available()
+
+
+def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "print('network'); print('checked')")
+    with pytest.raises(SandboxError, match="network checked"):
+        LocalExecutor(sandbox="bubblewrap")
+
+
+def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
+    with pytest.raises(CheckUnfinished, match=r"did not start within .* Try again when this machine is less busy$"):
+        LocalExecutor(max_parallel=1)
 
 
 def test_a_program_runs_from_when_it_has_its_slot(competition):
@@ -300,23 +288,34 @@ def test_a_program_runs_from_when_it_has_its_slot(competition):
 
 
 CALLER = """
-import time
+import sys, time
+from pathlib import Path
 from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor
-executor = LocalExecutor(max_parallel=2, timeout_s=300, packages=())
+from trl_mle.execution import LocalExecutor, slots
+slots.TMP = Path(sys.argv[1])
+executor = LocalExecutor(max_parallel=1, timeout_s=300, packages=())
+for seconds in (3, 300):
+    executor.submit(f"import time; time.sleep({seconds})", load_competition("wine"))
 print(executor._run_dir, flush=True)
-executor.submit("import time; time.sleep(300)", load_competition("wine"))
 time.sleep(300)
 """
 
 
 @pytest.mark.slow
-def test_killing_the_caller_ends_its_programs():
-    caller = subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True)
+def test_a_caller_that_is_stopped_keeps_no_slot_and_killing_it_ends_its_programs(tmp_path, monkeypatch):
+    monkeypatch.setattr("trl_mle.execution.slots.TMP", tmp_path)
+    caller = subprocess.Popen([sys.executable, "-c", CALLER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
         run_dir = Path(caller.stdout.readline().strip())
+        time.sleep(1)  # the first program runs
+        caller.send_signal(signal.SIGSTOP)
+        gave_up = threading.Event()
+        threading.Timer(60, gave_up.set).start()
+        with Slots(1, 1).take(gave_up):
+            assert not gave_up.is_set()
+        caller.send_signal(signal.SIGCONT)
         deadline = time.monotonic() + 20
-        # the warm parent, and an init and a program
+        # the warm parent, and an init and the second program
         while len(family := psutil.Process(caller.pid).children(recursive=True)) < 3:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -329,44 +328,6 @@ def test_killing_the_caller_ends_its_programs():
         assert not run_dir.exists()
         with LocalExecutor(max_parallel=1):
             assert other._run_dir.exists()
-
-
-STOPS = """
-import os, signal, sys, time
-from pathlib import Path
-from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor, slots
-slots.TMP = Path(sys.argv[1])
-executor = LocalExecutor(max_parallel=1, packages=())
-executor.submit("import time; time.sleep(3)", load_competition("wine"))
-time.sleep(1)
-os.kill(os.getpid(), signal.SIGSTOP)
-"""
-
-
-@pytest.mark.slow
-def test_a_caller_that_is_stopped_keeps_no_slot(tmp_path, monkeypatch):
-    monkeypatch.setattr("trl_mle.execution.slots.TMP", tmp_path)
-    caller = subprocess.Popen([sys.executable, "-c", STOPS, str(tmp_path)])
-    try:
-        os.waitid(os.P_PID, caller.pid, os.WSTOPPED | os.WNOWAIT)
-        gave_up = threading.Event()
-        threading.Timer(60, gave_up.set).start()
-        with Slots(1, 1).take(gave_up):
-            assert not gave_up.is_set()
-    finally:
-        caller.kill()
-        caller.wait()
-
-
-def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competition):
-    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
-        future = executor.submit("import time; time.sleep(30)", competition)
-        family_of_the_only_program(executor)[0].kill()  # which ends the others
-        result = future.result(timeout=20)
-        assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
-        assert "the program had started; the warm parent ended with " in result.detail
-        assert run(executor, competition, "print('again')").stdout == "again\n"
 
 
 class FakeParent:
@@ -402,14 +363,11 @@ def test_warm_parents_of_large_competitions_make_room_for_each_other(monkeypatch
 def test_a_program_is_not_to_blame_where_its_data_are_taken_away(tmp_path, monkeypatch):
     """Grading still works: the answers were read at the start."""
     monkeypatch.setattr("trl_mle.execution.sandbox.inputs.MAX_COPIED_MB", 0)  # no program has a copy
-    folder = tmp_path / "wine"
-    shutil.copytree(load_competition("wine").public_dir.parent, folder)
-    competition = replace(
-        load_competition("wine"), public_dir=folder / "public", answers=folder / "private" / "test.csv"
-    )
-    submit = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
+    wine, folder = load_competition("wine"), tmp_path / "wine"
+    shutil.copytree(wine.public_dir.parent, folder)
+    competition = replace(wine, public_dir=folder / "public", answers=folder / "private" / "test.csv")
     with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
-        submission = run(executor, competition, submit).submission
+        submission = run(executor, competition, SOLUTION).submission
         score = competition.grade(submission)
         future = executor.submit("import time\ntime.sleep(2)\nopen('input/train.csv')", competition)
         time.sleep(1)
@@ -443,26 +401,32 @@ def kill_supervisor(executor: LocalExecutor) -> psutil.Process:
     return parent
 
 
+def test_a_killed_warm_parent_is_an_infrastructure_failure_and_replaced(competition):
+    with LocalExecutor(max_parallel=1, timeout_s=30, packages=()) as executor:
+        future = executor.submit("import time; time.sleep(30)", competition)
+        family_of_the_only_program(executor)[0].kill()  # which ends the others
+        result = future.result(timeout=20)
+        assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
+        assert "the program had started; the warm parent ended with " in result.detail
+        assert run(executor, competition, "print('again')").stdout == "again\n"
+
+
 @pytest.mark.parametrize("sandbox", TIERS)
 def test_a_report_that_is_lost_twice_is_the_programs_failure_if_a_control_succeeds(competition, sandbox):
     with LocalExecutor(max_parallel=2, timeout_s=60, sandbox=sandbox, packages=()) as executor:
+        future = executor.submit("import time\ntime.sleep(3)\nprint('done')", competition)
+        kill_supervisor(executor)
+        family_of_the_only_program(executor)
+        once = future.result(timeout=100)
         future = executor.submit("import time\nprint('here', flush=True)\ntime.sleep(60)", competition)
         kill_supervisor(executor)
         kill_supervisor(executor)
         result = future.result(timeout=100)
         assert run(executor, competition, "print('again')").stdout == "again\n"
+    assert (once.outcome, once.stdout) == (Outcome.OK, "done\n"), once.detail
     assert (result.outcome, result.stdout, result.submission) == (Outcome.KILLED, "here\n", None), result.detail
     assert result.detail.endswith("; a control program beside it: ok")
     assert 0.3 < result.duration_s < 10
-
-
-def test_a_report_that_is_lost_once_is_not(competition):
-    with LocalExecutor(max_parallel=2, timeout_s=60, packages=()) as executor:
-        future = executor.submit("import time\ntime.sleep(3)\nprint('done')", competition)
-        kill_supervisor(executor)
-        family_of_the_only_program(executor)
-        result = future.result(timeout=100)
-    assert (result.outcome, result.stdout) == (Outcome.OK, "done\n"), result.detail
 
 
 def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, monkeypatch):
@@ -479,102 +443,48 @@ def test_a_lost_report_is_our_failure_where_a_control_fails_too(competition, mon
     assert "a control program failed, too" in result.detail
 
 
-def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch):
-    monkeypatch.setenv("PATH", "/nonexistent")
-    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 0)
-    with pytest.raises(SandboxError, match=r"bubblewrap is missing.*no Landlock.*apt-get install bubblewrap"):
-        LocalExecutor()
-
-
-def test_a_plain_user_needs_a_landlock_that_scopes_signals(monkeypatch):
-    monkeypatch.setattr("trl_mle.execution.inside.kernel.landlock_abi", lambda: 4)
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
-    with pytest.raises(SandboxError, match="ABI 4, and 6 is needed"):
-        Landlock().check_available()
-
-
-def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
-    monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "print('network'); print('checked')")
-    with pytest.raises(SandboxError, match="network checked"):
-        LocalExecutor(sandbox="bubblewrap")
-
-
-def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch):
-    monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
-    with pytest.raises(CheckUnfinished, match=r"did not start within .* Try again when this machine is less busy$"):
-        LocalExecutor(max_parallel=1)
-
-
-@LANDLOCK
-def test_the_next_tier_is_taken_where_bubblewrap_does_not_work(monkeypatch, caplog):
-    monkeypatch.setattr("trl_mle.execution.sandbox.bubblewrap.shutil.which", lambda name: None)
-    with LocalExecutor(max_parallel=1, packages=()) as executor:
-        assert executor.tier.name == "landlock"
-    assert "because a stronger tier does not work: bubblewrap: bubblewrap is missing" in caplog.text
-
-
-def test_each_slot_has_its_gpu(competition):
-    """This needs no GPU: a program learns which one is its own."""
-    program = "import os, time; time.sleep(0.5); print(os.environ['CUDA_VISIBLE_DEVICES'])"
-    with LocalExecutor(2, gpus=["3", "GPU-5f"], timeout_s=20, packages=()) as executor:
-        results = executor.run_many([(program, competition)] * 2)
-    assert sorted(result.stdout for result in results) == ["3\n", "GPU-5f\n"]
-
-
 @pytest.mark.parametrize("sandbox", TIERS)
-def test_programs_that_use_gpus_may_do_what_cuda_does_when_it_starts(competition, sandbox):
-    """This needs no GPU: a file in memory, and a thread's name as libc writes it, by /proc."""
+def test_each_slot_has_its_gpu_and_programs_may_do_what_cuda_does_when_it_starts(competition, sandbox):
+    """This needs no GPU: a program learns which one is its own, has a file in memory, and names a thread by /proc."""
     program = """
-import ctypes, os, threading
-
+import ctypes, os, threading, time
 os.memfd_create("cuda")
 ended = threading.Event()
 thread = threading.Thread(target=ended.wait)
 thread.start()
 name = ctypes.CDLL(None).pthread_setname_np
 name.argtypes = [ctypes.c_ulong, ctypes.c_char_p]
-print(name(thread.ident, b"cuda-EvtHandlr"), open(f"/proc/self/task/{thread.native_id}/comm").read().strip())
+named = name(thread.ident, b"cuda-EvtHandlr"), open(f"/proc/self/task/{thread.native_id}/comm").read().strip()
 ended.set()
 try:
     open("/proc/self/comm", "w")
-except OSError as error:
-    print(type(error).__name__)  # read-only, or denied
+except OSError:  # read-only, or denied
+    time.sleep(0.5)
+    print(os.environ["CUDA_VISIBLE_DEVICES"], *named)
 """
-    with LocalExecutor(gpus=["0"], timeout_s=20, packages=(), sandbox=sandbox) as executor:
-        result = run(executor, competition, program)
-    lines = result.stdout.split("\n")
-    assert lines[0] == "0 cuda-EvtHandlr", result.stdout + result.stderr
-    assert len(lines) == 3
+    results = run_all(competition, program, program, max_parallel=2, gpus=["3", "GPU-5f"], sandbox=sandbox)
+    seen = sorted(result.stdout for result in results)
+    assert seen == ["3 0 cuda-EvtHandlr\n", "GPU-5f 0 cuda-EvtHandlr\n"], results
 
 
 @pytest.mark.slow  # takes names of files from the machine's memory, and slows it down for a moment
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_programs_keep_their_proc_when_memory_is_short(competition):
-    program = """
-import time
-for _ in range(2):
-    print(len(open("/proc/self/status").read()) > 0, flush=True)
-    time.sleep(2)
-"""
+    look = "print(len(open('/proc/self/status').read()) > 0, flush=True)\n"
     with LocalExecutor(timeout_s=20, sandbox="landlock", packages=()) as executor:
-        future = executor.submit(program, competition)
+        future = executor.submit(f"import time\n{look}time.sleep(3)\n{look}", competition)
         while not future.done():
             Path("/proc/sys/vm/drop_caches").write_text("2")
             time.sleep(0.5)
-        result = future.result()
-    assert result.stdout == "True\nTrue\n", result.stderr
+    assert future.result().stdout == "True\nTrue\n", future.result().stderr
 
 
 def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, caplog):
+    daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.fork() or time.sleep(60)\n    os._exit(0)\n"
     with LocalExecutor(max_parallel=2, timeout_s=2, sandbox="none") as executor:
         assert "all rights of this user" in caplog.text
-        daemon = (
-            "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.fork() or time.sleep(60)\n    os._exit(0)\n"
-        )
-        solution = "import shutil; shutil.copy('input/sample_submission.csv', 'submission.csv')"
-        results = executor.run_many(
-            [(daemon + "time.sleep(60)", competition), (solution, competition), (daemon, competition)]
-        )
+        programs = (daemon + "time.sleep(60)", SOLUTION, daemon)
+        results = executor.run_many([(program, competition) for program in programs])
         assert [result.outcome for result in results] == [Outcome.TIMEOUT, Outcome.OK, Outcome.OK]
         assert competition.grade(results[1].submission).valid
         [warm_parent] = executor._runner.warm_parents._running.values()
@@ -583,12 +493,19 @@ def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, 
 
 
 @pytest.mark.parametrize("sandbox", [*TIERS, "none"])
-def test_a_program_that_nobody_waits_for_is_ended(competition, sandbox):
-    with LocalExecutor(max_parallel=1, timeout_s=60, sandbox=sandbox, packages=()) as executor:
-        running, queued = (executor.submit("import time\ntime.sleep(60)", competition) for _ in range(2))
-        while running.started is None:
+def test_what_nobody_waits_for_is_ended_and_nothing_is_left_after_the_with(competition, sandbox):
+    me, sleeps = psutil.Process(), ("import time\ntime.sleep(60)", competition)
+    before, descriptors = set(me.children(recursive=True)), me.num_fds()
+
+    def start(executor) -> list[ProgramFuture]:
+        futures = [executor.submit(*sleeps) for _ in range(2)]
+        while futures[0].started is None:
             time.sleep(0.01)
         time.sleep(0.5)
+        return futures
+
+    with LocalExecutor(max_parallel=1, timeout_s=60, sandbox=sandbox, packages=()) as executor:
+        running, queued = start(executor)
         began = time.monotonic()
         queued.stop()
         running.stop()
@@ -596,4 +513,10 @@ def test_a_program_that_nobody_waits_for_is_ended(competition, sandbox):
         assert time.monotonic() - began < 5
         assert (result.outcome, result.detail) == (Outcome.KILLED, "ended by the caller")
         assert queued.cancelled()
-        assert run(executor, competition, "print(1)").stdout == "1\n"  # the slot is free
+        futures = start(executor)  # the slot is free
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+    assert {future.result().outcome for future in futures} == {Outcome.INFRASTRUCTURE}
+    assert set(me.children(recursive=True)) <= before
+    assert me.num_fds() <= descriptors
+    assert not executor._run_dir.exists()

@@ -10,6 +10,7 @@ from trl_mle.execution.output import LINE_BYTES, Output
 
 NONCE = "0123456789abcdef"
 MARKER = f"{NONCE} milestone: imports\n"
+SIZES = pytest.mark.parametrize("size", [1, 7, 1000, 1 << 16])
 
 
 def kept(text: str, limit: int, nonce: str = NONCE, size: int = 1 << 16) -> str:
@@ -20,36 +21,27 @@ def kept(text: str, limit: int, nonce: str = NONCE, size: int = 1 << 16) -> str:
     return output.text()
 
 
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_repeats_of_a_marker_are_dropped_however_they_are_cut(size):
+@SIZES
+def test_markers_are_kept_once_and_in_order_however_they_are_cut(size):
     text = f"epoch 1 {MARKER}{MARKER * 3}x\nx\nepoch 2 {MARKER}the last line"
     assert kept(text, 1000, size=size) == f"epoch 1 {MARKER}x\nx\nepoch 2 \nthe last line"
+    marks = [f"{NONCE} milestone: {name}\n" for name in ("imports", "train_data", "test_data", "submission")]
+    flood = ("a warning\n" * 300).join(["", *marks, ""])
+    text = kept(f"{flood}epoch 1 {marks[1]}", 2000, size=size)
+    assert re.findall(f"{NONCE}.*\n", text) == marks
+    assert len(text) < 2500
+    text = kept("x" * 3 * LINE_BYTES + MARKER + "y\n" * LINE_BYTES, 1000, size=size)  # behind a long line
+    assert text.count(MARKER) == 1
 
 
+@SIZES
 @pytest.mark.parametrize("nonce", [NONCE, ""])
-@pytest.mark.parametrize("size", [1, 7, 1000])
 def test_the_first_and_the_last_part_are_kept(nonce, size):
     lines = "".join(f"line {i}\n" for i in range(100))
     assert kept(lines, len(lines), nonce, size) == lines
     first, last = lines[:50], lines[-50:].partition("\n")[2]
     left_out = len(lines) - len(first) - len(last)
     assert kept(lines, 100, nonce, size) == f"{first}\n… {left_out} bytes left out …\n{last}"
-
-
-@pytest.mark.parametrize("size", [1, 1000, 1 << 16])
-def test_what_is_printed_in_a_flood_is_kept_in_order(size):
-    marks = [f"{NONCE} milestone: {name}\n" for name in ("imports", "train_data", "test_data", "submission")]
-    noise = "a warning\n" * 300
-    text = kept(
-        noise.join(["", *(f"{mark}" for mark in marks), ""]) + "epoch 1 ".join(["", marks[1]]), 2000, size=size
-    )
-    assert re.findall(f"{NONCE}.*\n", text) == marks
-    assert len(text) < 2500
-
-
-def test_a_long_line_does_not_hide_a_marker():
-    text = kept("x" * 3 * LINE_BYTES + MARKER + "y\n" * LINE_BYTES, 1000, size=100)
-    assert text.count(MARKER) == 1
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,9 @@ def test_sockets_and_what_is_waited_for_and_mappings_are_counted():
                 epoll.register(each)
         assert held() - before >= 40 * 50 * usage.EVENT_BYTES
         before = held()
-        kept = [mmap.mmap(-1, mmap.PAGESIZE, prot=1 + 2 * (i % 2)) for i in range(1000)]
+        mapped = [mmap.mmap(-1, mmap.PAGESIZE, prot=1 + 2 * (i % 2)) for i in range(1000)]
         assert held() - before >= 900 * usage.MAPPING_BYTES
-        del kept
+        del mapped
 
 
 def test_locks_on_parts_of_files_are_counted_and_whole_ones_are_not(tmp_path):

@@ -2,7 +2,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.scripted_model import ScriptedModel
+from support.scripted_policy import ScriptedModel
 
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, lm_instrumenter, verify
 from trl_mle.instrumentation.lm_instrumenter import MAX_STRING, QUOTE_TOKENS, REASONS, REWRITE_TOKENS, visible

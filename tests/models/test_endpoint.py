@@ -147,7 +147,7 @@ def test_dead_endpoint_costs_one_deadline(server, caplog, end):
 
     server.meddle = lambda body: None
     if end == "is gone":
-        server.start()
+        OpenAIServer(server.model, port=server.server_port)
     instrumenter.instrument_many(programs(4))
     assert instrumenter.metrics()["lm_rate"] == 1.0
 

@@ -2,7 +2,7 @@ import json
 from dataclasses import asdict
 
 import pytest
-from support.scripted_executor import SOLUTION, ScriptedExecutor
+from support.fake_executor import SOLUTION, ScriptedExecutor
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome

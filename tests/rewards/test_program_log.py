@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from support.scripted_executor import SOLUTION, ScriptedExecutor
+from support.fake_executor import SOLUTION, ScriptedExecutor
 
 from trl_mle.execution import ExecutionResult, Outcome
 from trl_mle.models import Completion

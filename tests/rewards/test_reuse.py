@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from support.fake_executor import FakeExecutor
-from support.scripted_model import ScriptedModel
+from support.scripted_policy import ScriptedModel
 
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter

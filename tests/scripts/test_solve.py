@@ -8,7 +8,8 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
-from support.scripted_policy import CountingExecutor, ScriptedPolicy, fenced
+from support.fake_executor import CountingExecutor
+from support.scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, CompetitionError, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search

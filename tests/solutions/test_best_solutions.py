@@ -5,7 +5,7 @@ import random
 import time
 
 import pytest
-from support.scripted_executor import ScriptedExecutor
+from support.fake_executor import ScriptedExecutor
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, Outcome

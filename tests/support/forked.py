@@ -1,7 +1,4 @@
-"""
-Processes that train together, as `accelerate launch` starts them, but forked from one that has imported everything:
-the imports take longer than these runs.
-"""
+"""Processes that train together, as `accelerate launch` starts them, forked from one that has imported everything."""
 
 import multiprocessing
 import os

@@ -1,8 +1,6 @@
 """
-Runs the training script several times in one process, because importing everything takes longer than the runs.
-
-`hub_runs.py REQUESTS RESULTS` reads a JSON list of runs, each `{"arguments": [...], "token": "..."}`, and writes a list of
-their exit codes and of what they wrote to stderr.
+`hub_runs.py REQUESTS RESULTS` runs the training script several times in one process, because imports take longer than
+the runs. REQUESTS has a list of `{"arguments": [...], "token": "..."}`, RESULTS gets exit codes and stderr.
 """
 
 import contextlib

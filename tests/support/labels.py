@@ -37,12 +37,7 @@ def table(takes: Takes, rows: int = 140) -> pd.DataFrame:
     """Two columns, one of which says much about the third, `target`."""
     rng = np.random.RandomState(0)
     codes = np.arange(rows) % 7
-    targets = {
-        Takes.PROBABILITIES: NAMES[codes],
-        Takes.SCORES: codes % 2,
-        Takes.ZEROS_AND_ONES: codes % 2,
-        Takes.LABELS: NAMES[codes],
-        Takes.TEXTS: PHRASES[codes],
-        Takes.NUMBERS: 2.5 + codes + rng.rand(rows),
-    }
+    targets = {Takes.TEXTS: PHRASES[codes], Takes.NUMBERS: 2.5 + codes + rng.rand(rows)}
+    targets |= dict.fromkeys((Takes.SCORES, Takes.ZEROS_AND_ONES), codes % 2)
+    targets |= dict.fromkeys((Takes.PROBABILITIES, Takes.LABELS), NAMES[codes])
     return pd.DataFrame({"width": codes + 0.6 * rng.rand(rows), "height": rng.rand(rows), "target": targets[takes]})

@@ -17,13 +17,9 @@ def launch_command(script, arguments, folder, zero_stage=0, processes=2, python=
         zero = {"zero_stage": zero_stage, "zero3_init_flag": zero_stage == 3, "zero3_save_16bit_model": True}
         config |= {"distributed_type": "DEEPSPEED", "deepspeed_config": zero}
     if fsdp2:
-        fsdp = {
-            "fsdp_version": 2,
-            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-            "fsdp_reshard_after_forward": True,
-        }
-        fsdp |= {"fsdp_cpu_ram_efficient_loading": True, "fsdp_state_dict_type": "FULL_STATE_DICT"}
-        config |= {"distributed_type": "FSDP", "fsdp_config": fsdp}
+        fsdp = {"version": 2, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "reshard_after_forward": True}
+        fsdp |= {"cpu_ram_efficient_loading": True, "state_dict_type": "FULL_STATE_DICT"}
+        config |= {"distributed_type": "FSDP", "fsdp_config": {f"fsdp_{key}": value for key, value in fsdp.items()}}
     path = Path(folder) / "accelerate.json"
     path.write_text(json.dumps(config))
     paths = [*map(str, Path(__file__).parents[1:3]), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -20,13 +20,10 @@ TOKENS = 12
 
 def main(model, output_dir):
     args = MLEGRPOConfig(str(output_dir), **ON_CPU, per_device_train_batch_size=4, num_generations=4)
-    options = {
-        "instrumenter": "lm",
-        "instrumenter_model": model,
-        "instrumenter_mode": "quote",
-        "instrumenter_url": None,
-    }
-    own = make_instrumenter(SimpleNamespace(**options), args).model
+    options = SimpleNamespace(
+        instrumenter="lm", instrumenter_model=model, instrumenter_mode="quote", instrumenter_url=None
+    )
+    own = make_instrumenter(options, args).model
     rows = Dataset.from_dict({"prompt": ["Hi"] * 8})
     trainer = GRPOTrainer(model, lambda completions, **_: [0.0] * len(completions), args, rows)
     results = {

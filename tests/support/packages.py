@@ -15,13 +15,8 @@ def write_files(folder, files):
 def tables(target):
     """A train table, the test rows without the target, and the answers."""
     rng = np.random.RandomState(0)
-    rows = pd.DataFrame(
-        {
-            "id": [f"r{i}" for i in rng.permutation(100)],
-            "x": rng.normal(size=100).round(3),
-            "y": rng.uniform(size=100).round(3),
-        }
-    )
+    ids = [f"r{i}" for i in rng.permutation(100)]
+    rows = pd.DataFrame({"id": ids, "x": rng.normal(size=100).round(3), "y": rng.uniform(size=100).round(3)})
     rows["price"] = (10 + 3 * rows["x"] + rng.normal(size=100)).round(3)
     rows["kind"] = np.where(rows["x"] + rng.normal(size=100) > 0.5, "high", np.where(rows["y"] > 0.5, "middle", "low"))
     rows = rows[["id", "x", "y", target]]
@@ -29,7 +24,7 @@ def tables(target):
 
 
 def write_package(folder, layout, **files):
-    """Writes a package that `trl-mle import` takes, with other files or another content of them; `None` leaves one out."""
+    """Writes a package that `trl-mle import` takes, with these files instead of its own; `None` leaves one out."""
     target = "kind" if layout == "openmle" else "price"
     train, test, answers = tables(target)
     sample = answers.assign(**{target: "low" if target == "kind" else 9.5})

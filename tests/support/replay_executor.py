@@ -15,14 +15,10 @@ from trl_mle.instrumentation import InstrumentedProgram
 
 class ReplayExecutor(FakeExecutor):
     """
-    Replaces an executor in tests that compare runs: Δt, output and submission are a pure function of the competition and
-    the source, as if each program had run once, long ago, and its record were replayed. (Real durations differ in every
-    run, and so do the weights.) The source is never executed.
-
-    About 5% of all sources meet a failure of our infrastructure, 20% an error, 10% write no submission, and the rest are
-    valid, with scores from the sample submission's to a perfect one. An instrumented program prints its first milestones.
-    Each call of `submit` takes `wait_s`, so that there is time to interrupt a run. A `patient` one's programs end
-    after 1 to 5 polls, a slow one after more.
+    For tests that compare runs: Δt, output and submission are a pure function of the competition and the source, as if
+    a record were replayed; real durations differ in every run, and so do the weights. Some sources meet a failure of
+    ours or an error, or write no submission; the others have any score up to a perfect one. Each call of `submit` takes
+    `wait_s`, so that there is time to interrupt a run. A `patient` one's programs end after some polls.
     """
 
     reports_start = True
@@ -80,5 +76,5 @@ def replay(program, competition) -> ExecutionResult:
 def make_submission(competition, quality: float) -> bytes:
     """The right answers in the first rows, the sample submission in the others."""
     sample, answers = pd.read_csv(competition.sample_submission), pd.read_csv(competition.answers)
-    known = int(quality * len(sample))
-    return pd.concat([answers[sample.columns][:known], sample[known:]]).to_csv(index=False).encode()
+    right = int(quality * len(sample))
+    return pd.concat([answers[sample.columns][:right], sample[right:]]).to_csv(index=False).encode()

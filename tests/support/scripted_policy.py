@@ -1,25 +1,17 @@
-"""A policy without a model, and an executor that counts."""
+"""A policy and a language model without weights."""
 
 import math
 
-from support.fake_executor import FakeExecutor
-from trl_mle.instrumentation import InstrumentedProgram
 from trl_mle.models import Completion
 
 
 class ScriptedPolicy:
-    """
-    Answers with a function of the prompt and the seed, and records what it was asked.
+    """Answers with a function of the prompt's text and the seed, and records what it was asked."""
 
-    Args:
-        answer (`Callable[[str, int], str | None]`):
-            Maps a prompt's text and its seed to the completion.
-        identity (`str`, *optional*, defaults to `"scripted"`):
-            Distinguishes it from other policies.
-    """
+    identity = "scripted"
 
-    def __init__(self, answer, identity="scripted"):
-        self.answer, self.identity = answer, identity
+    def __init__(self, answer):
+        self.answer = answer
         self.prompts, self.seeds, self.max_times_s = [], [], []
 
     def count_tokens(self, prompt):
@@ -36,18 +28,23 @@ class ScriptedPolicy:
         ]
 
 
+class ScriptedModel:
+    """Gives its answers in turn, and then repeats the last one."""
+
+    identity = "scripted"
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.batches = []
+
+    def complete(self, prompts, max_tokens):
+        self.batches.append((list(prompts), max_tokens))
+        return [self.answer() for _ in prompts]
+
+    def answer(self):
+        text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return Completion(text, 0 if text is None else len(text.split()))
+
+
 def fenced(program):
     return f"Plan.\n```python\n{program}\n```"
-
-
-class CountingExecutor(FakeExecutor):
-    """Passes programs on to an executor and records their sources; after `limit` of them it raises KeyboardInterrupt."""
-
-    def __init__(self, executor, limit=None):
-        self.executor, self.limit, self.sources = executor, limit, []
-
-    def submit(self, program, competition):
-        if len(self.sources) == self.limit:
-            raise KeyboardInterrupt
-        self.sources.append(program.original if isinstance(program, InstrumentedProgram) else program)
-        return self.executor.submit(program, competition)

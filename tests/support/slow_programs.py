@@ -17,10 +17,8 @@ SCRIPT = str(Path(__file__).parents[2] / "recipes" / "train_mle.py")
 
 
 def train(seconds, timeout_s, extended, arguments):
-    """
-    Each program of the second process sleeps for some seconds; those of the first end at once. The timeout of the
-    process group is set here, because transformers applies `ddp_timeout` only on a GPU; the script extends it.
-    """
+    """Programs of the second process sleep for some seconds. The timeout of the process group is set here, because
+    transformers applies `ddp_timeout` only on a GPU; the script extends it."""
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=300))  # until both have started
     torch.distributed.barrier()
     distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_s))

@@ -18,7 +18,6 @@ class SubprocessExecutor(Executor):
     slots = 2
     reports_start = True
     description = "programs are plain subprocesses"
-
     made: ClassVar[list["SubprocessExecutor"]] = []
 
     def __init__(self, timeout_s=30, memory_mb=1024, threads_per_program=1, max_parallel=None):
@@ -42,14 +41,11 @@ class SubprocessExecutor(Executor):
             Path(folder, "input").symlink_to(competition.public_dir)
             began, command = time.monotonic(), [sys.executable, "-c", source]
             ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=self.limits.timeout_s)
-            duration_s = time.monotonic() - began
-            path, outcome = Path(folder, "submission.csv"), Outcome.ERROR if ended.returncode else Outcome.OK
+            seconds, outcome = time.monotonic() - began, Outcome.ERROR if ended.returncode else Outcome.OK
+            path = Path(folder, "submission.csv")
+            kept = {"stdout": ended.stdout, "stderr": ended.stderr}
             return ExecutionResult(
-                outcome,
-                duration_s=duration_s,
-                stdout=ended.stdout,
-                stderr=ended.stderr,
-                submission=path.read_bytes() if path.exists() else None,
+                outcome, duration_s=seconds, submission=path.read_bytes() if path.exists() else None, **kept
             )
 
     def longest_s(self, programs):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from trl_mle.execution import sandbox
-from trl_mle.execution.sandbox import SandboxError
+from trl_mle.competitions import Competition
+from trl_mle.execution import ExecutionResult, LocalExecutor, SandboxError, sandbox
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.landlock import Landlock
 
@@ -26,6 +26,12 @@ TIERS = [  # the tests need bubblewrap
     tier.name if tier is Bubblewrap else pytest.param(tier.name, marks=needs(tier)) for tier in sandbox.TIERS
 ]
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="before Linux 6.12 Landlock isolates only what root starts")
+
+
+def run_all(competition: Competition, *programs: str, **options) -> list[ExecutionResult]:
+    """The results of programs in an executor of their own, one after the other unless the options say otherwise."""
+    with LocalExecutor(**({"max_parallel": 1, "timeout_s": 30, "packages": ()} | options)) as executor:
+        return executor.run_many([(program, competition) for program in programs])
 
 
 @contextlib.contextmanager

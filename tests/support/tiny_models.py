@@ -21,12 +21,12 @@ def prompts():
     from trl_mle.execution import Limits
     from trl_mle.prompts import improve_prompt, scratch_prompt
 
-    asked = []
+    requests = []
     for comp in map(load_competition, ("wine", "diabetes")):
-        asked.append(scratch_prompt(comp))
+        requests.append(scratch_prompt(comp))
         for failed in (False, True):
-            asked.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", Limits(), 1, lambda prompt: 0, failed))
-    return [message["content"] for prompt in asked for message in prompt]
+            requests.append(improve_prompt(comp, LINES[0], "epoch 0: loss 0.1", Limits(), 1, lambda prompt: 0, failed))
+    return [message["content"] for prompt in requests for message in prompt]
 
 
 def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):
@@ -55,16 +55,10 @@ def save_tiny_model(folder, texts, vocab_size, lines=(), **sizes):
     set_seed(0)
     sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2} | sizes
     config = Qwen2Config(
-        **sizes,
-        vocab_size=len(tokenizer),
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=4096,
-        initializer_range=0.1,
-        bos_token_id=None,
-        eos_token_id=tokenizer.eos_token_id,
+        **sizes, vocab_size=len(tokenizer), num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=4096,
+        initializer_range=0.1, bos_token_id=None, eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
-    )
+    )  # fmt: skip
     Qwen2ForCausalLM(config).save_pretrained(folder)
     return str(folder)
 

@@ -35,17 +35,10 @@ class ComposedPerToken(MLEGRPOTrainer, PerToken):
 
 
 def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, rows=12, trainer_kwargs=None, **config):
-    dataset = Dataset.from_dict(
-        {"prompt": [PROMPTS[i % 2] for i in range(rows)], "competition": ["ab"[i % 2] for i in range(rows)]}
-    )
-    defaults = ON_CPU | {
-        "learning_rate": 1e-2,
-        "max_steps": 3,
-        "per_device_train_batch_size": 8,
-        "num_generations": 4,
-        "max_completion_length": 8,
-        "shuffle_dataset": False,  # every batch has a group for each prompt
-    }
+    dataset = Dataset.from_list([{"prompt": PROMPTS[i % 2], "competition": "ab"[i % 2]} for i in range(rows)])
+    defaults = ON_CPU | {"learning_rate": 1e-2, "max_steps": 3, "per_device_train_batch_size": 8}
+    defaults |= {"num_generations": 4, "max_completion_length": 8}
+    defaults |= {"shuffle_dataset": False}  # every batch has a group for each prompt
     config_cls = MLEGRPOConfig if issubclass(cls, MLEGRPOTrainer) else GRPOConfig
     args = config_cls(str(output_dir), **(defaults | config))
     return cls(model, reward, args, train_dataset=dataset, **(trainer_kwargs or {}))

@@ -57,15 +57,11 @@ def make_run(
                 parent = ranked[0].id if kind == "improve" and ranked else None
                 pool.observe([Solution(comp.id, source, "out", score, step, parent)])
                 best.offer(comp, source, b"id\n", score, **others)
-        metrics = {
-            "step": step,
-            "step_time": 2.0,
-            "reward": fmean(evaluation.reward for _, _, evaluation in rows),
-        }
+        metrics = {"step": step, "step_time": 2.0, "reward": fmean(evaluation.reward for _, _, evaluation in rows)}
         metrics |= {f"mle/{key}": value for key, value in _metrics(rows).items()}
         for kind in {kind for _, kind, _ in rows} if improve else ():
-            found = _metrics([row for row in rows if row[1] == kind])
-            metrics |= {f"mle/{kind}/{key}": value for key, value in found.items()}
+            of_kind = _metrics([row for row in rows if row[1] == kind])
+            metrics |= {f"mle/{kind}/{key}": value for key, value in of_kind.items()}
         if improve and step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
         history.append(metrics)

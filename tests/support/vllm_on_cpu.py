@@ -20,9 +20,7 @@ if torch.cuda.is_available():  # in benchmarks/gpu.py
 else:
     ENVIRONMENT |= {"TORCHDYNAMO_DISABLE": "1", "VLLM_USE_AOT_COMPILE": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
     ENVIRONMENT |= {"OMP_NUM_THREADS": "1"}
-WEIGHTS_FILE = (
-    "TEST_WEIGHTS_FILE"  # environment variable: the file in which a trainer leaves its weights for the server
-)
+WEIGHTS_FILE = "TEST_WEIGHTS_FILE"  # environment variable: where a trainer leaves its weights for the server
 
 
 def keep_weights(layer, remove_weight):
@@ -40,9 +38,8 @@ def update_named_params(client, metadata, named_params):
     from safetensors.torch import save_file
 
     tensors = {name: param.detach().clone().contiguous() for name, param in named_params}
-    assert [
-        (name, str(tensor.dtype).removeprefix("torch."), list(tensor.shape)) for name, tensor in tensors.items()
-    ] == [tuple(row) for row in metadata]
+    sent = [(name, str(t.dtype).removeprefix("torch."), list(t.shape)) for name, t in tensors.items()]
+    assert sent == [tuple(row) for row in metadata]
     path = os.environ[WEIGHTS_FILE]
     save_file(tensors, path)
     client._start_weight_update()
@@ -56,9 +53,7 @@ def prepare():
 
     if not torch.cuda.is_available():
         utils.dispatch_cpu_unquantized_gemm = keep_weights
-        vllm_generation.LLM = functools.partial(
-            vllm_generation.LLM, dtype="float32"
-        )  # as in training; the default is 16 bits
+        vllm_generation.LLM = functools.partial(vllm_generation.LLM, dtype="float32")  # as in training; not 16 bits
     vllm_client.VLLMClient.init_communicator = init_communicator
     vllm_client.VLLMClient.update_named_params = update_named_params
 

@@ -20,10 +20,7 @@ STEPS, PROGRAMS = 3, 8
 
 
 def teach_policy(path, folder):
-    """
-    Saves a policy that has learnt to write random lines of programs, so that half of its programs are valid. Its
-    folder advises a `top_p`, a `top_k` and a `repetition_penalty`.
-    """
+    """Saves a policy that writes random lines of programs, half of them valid, and whose folder has advice."""
     set_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(path)
     model = AutoModelForCausalLM.from_pretrained(path)
@@ -42,8 +39,10 @@ def teach_policy(path, folder):
     return str(folder)
 
 
-def script_arguments(policy, folder, processes, **options):
-    """Arguments of `vllm_on_cpu.py` to run the script."""
+def run_script(policy, folder, processes=1, zero_stage=0, environment=None, **options):
+    """Runs the script; returns its exit status and its output."""
+    python = os.environ["VLLM_PYTHON"]
+    folder.mkdir(exist_ok=True)
     options = {
         "config": ROOT / "recipes" / "quickstart.yaml",
         "model_name_or_path": policy,
@@ -61,33 +60,17 @@ def script_arguments(policy, folder, processes, **options):
         "sandbox": "none",
     } | options
     arguments = [str(part) for name, value in options.items() for part in (f"--{name}", value)]
-    return [str(ROOT / "recipes" / "train_mle.py"), *arguments]
-
-
-def run_script(policy, folder, processes=1, zero_stage=0, environment=None, **options):
-    """Runs the script; returns its exit status and its output."""
-    python = os.environ["VLLM_PYTHON"]
-    folder.mkdir(exist_ok=True)
+    path = f"{Path(python).parent}:{os.environ['PATH']}"  # with ninja, which DeepSpeed needs
     return launch(
         vllm_on_cpu.__file__,
-        script_arguments(policy, folder, processes, **options),
+        [str(ROOT / "recipes" / "train_mle.py"), *arguments],
         folder,
         timeout_s=600,
-        environment={
-            **vllm_on_cpu.ENVIRONMENT,
-            "PATH": f"{Path(python).parent}:{os.environ['PATH']}",  # with ninja, which DeepSpeed needs
-            **(environment or {}),
-        },
+        environment=vllm_on_cpu.ENVIRONMENT | {"PATH": path} | (environment or {}),
         processes=processes,
         zero_stage=zero_stage,
         python=python,
     )
-
-
-def read_history(folder):
-    """What a run logged at each step."""
-    history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
-    return [row for row in history if "loss" in row]
 
 
 def train(policy, folder, processes=1, zero_stage=0, environment=None, **options):
@@ -96,12 +79,12 @@ def train(policy, folder, processes=1, zero_stage=0, environment=None, **options
     assert code == 0, output[-5000:]
     assert "Traceback" not in output, output[-8000:]
     assert "Error" not in output, output[-8000:]
-    return read_history(folder)
+    history = json.loads((folder / "trainer_state.json").read_text())["log_history"]
+    return [row for row in history if "loss" in row]
 
 
 def assert_sampler_is_policy(history, steps=STEPS):
-    """At each step, vLLM and the trainer agree on how probable the samples are: vLLM has the weights of each
-    update."""
+    """vLLM and the trainer agree on how probable the samples are at each step: vLLM has the weights of each update."""
     assert len(history) == steps
     for row in history:
         assert row["sampling/sampling_logp_difference/max"] < 1e-4
