@@ -19,7 +19,7 @@ from trl_mle.solutions import syntax_tree_id
 
 
 READ = "import pandas as pd\nt = pd.read_csv('input/train.csv')\n"
-NUMBERS = {"hex": "0x" + "f" * 4000, "octal": "0o" + "7" * 5000, "bits": "0b" + "1" * 15_000, "decimal": "9" * 4300}
+NUMBERS = {"hex": "0x" + "f" * 4000, "decimal": "9" * 4300}
 PLACES = (
     "x = {}",
     "({}).a.close()",
@@ -39,14 +39,11 @@ LARGE = {
     "a long import": "import a" + ".a" * (MAX_LENGTH // 2 - 10),
     "fields": "f'" + "{a}" * (MAX_LENGTH // 3 - 10) + "'",
     "a string": "'" + "x" * (MAX_LENGTH - 2) + "'",
-    "continued lines": "\\\n" * (MAX_LENGTH // 2 - 1) + "x",
     "open parentheses": "(" * MAX_LENGTH,
-    "open strings": "'''\n" * (MAX_LENGTH // 4),
     "alternatives": "if t:\n    x\n" + "elif t:\n    x\n" * 2000,
     "doubled": "s = 'input/train.csv'\nx = [s]\n" + "s = s + s\nx = [x, x]\n" * 1000,
     "calls": READ + "".join(f"def f{i}(x): return f{i + 1}(x)\n" for i in range(1000)) + "f0(t)\n",
     "classes": "".join(f"class A{i + 1}(A{i}): pass\n" for i in range(1500)) + "A1500().fit(1)\n",
-    "reads": "read_csv(" * (MAX_LENGTH // 9),
 }  # fmt: skip
 HOSTILE_PROGRAMS = [
     path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "execution" / "hostile").glob("*.py"))
@@ -82,14 +79,13 @@ def deep(frames, call, *args):
     return deep(frames - 1, call, *args) if frames else call(*args)
 
 
-@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", NUMBERS)
-def test_long_numbers(number, place):
-    look(READ + place.format(NUMBERS[number]) + "\n")
+def test_long_numbers(number):
+    look(READ + "\n".join(place.format(NUMBERS[number]) for place in PLACES) + "\n")
 
 
 @pytest.mark.parametrize("nest", NESTS)
-@pytest.mark.parametrize("times", [MAX_DEPTH // 3 - 3, MAX_DEPTH - 9, 3 * MAX_DEPTH, MAX_LENGTH // 20])
+@pytest.mark.parametrize("times", [MAX_DEPTH // 3 - 3, MAX_LENGTH // 20])
 def test_nested_expressions(nest, times):
     before, after = nest
     nested = before * times + "t" + after * times
@@ -99,9 +95,9 @@ def test_nested_expressions(nest, times):
 @pytest.mark.parametrize("nest", NESTS)
 def test_calls_in_nested_expressions(nest):
     before, after = nest
-    for times in (20, 40, 85):
-        calls = [f"def f{i}(x):\n    return {before * times}f{i + 1}(x){after * times}\n" for i in range(20)]
-        deep(150, look, f"{READ}{''.join(calls)}y = f0(t)\n")
+    times = 85
+    calls = [f"def f{i}(x):\n    return {before * times}f{i + 1}(x){after * times}\n" for i in range(20)]
+    deep(150, look, f"{READ}{''.join(calls)}y = f0(t)\n")
 
 
 @pytest.mark.parametrize("block", BLOCKS)
