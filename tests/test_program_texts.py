@@ -92,7 +92,7 @@ def test_nested_expressions(nest, times):
     deep(150, look, READ + f"x = {nested}\nt.to_csv(x)\nwith {nested}: pass\n")
 
 
-@pytest.mark.parametrize("nest", NESTS)
+@pytest.mark.parametrize("nest", NESTS[::3])
 def test_calls_in_nested_expressions(nest):
     before, after = nest
     times = 85
