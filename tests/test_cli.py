@@ -67,13 +67,8 @@ def test_doctor_does_not_know_what_a_slow_machine_can_do(trl_mle, monkeypatch, d
 
 
 def test_an_error_of_ours_is_no_answer(trl_mle, monkeypatch):
-    def check(self, competition):
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(LocalExecutor, "check", check)
-    code, _, err = trl_mle("doctor")
-    assert code == 70  # 1 is the answer that no tier works
-    assert err.splitlines()[-1] == "RuntimeError: can't start new thread"
+    monkeypatch.setattr(LocalExecutor, "check", lambda *args: 1 / 0)
+    assert trl_mle("doctor")[0] == 70  # 1 is the answer that no tier works
 
 
 def test_a_wrong_command_is_said_in_one_line():
@@ -116,18 +111,6 @@ def test_a_closed_pipe_is_no_error(tmp_path):
 def test_help_waits_for_no_library():
     code = "import sys; from trl_mle.cli import make_parser; make_parser(); print({'pandas', 'torch', 'trl'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
-
-
-def test_solve_takes_its_competition_first(trl_mle):
-    assert "did you mean 'wine'?" in trl_mle("solve", "winne", "--policy", "x")[2]
-    code, _, err = trl_mle("solve", "--policy", "x")
-    assert code == 2
-    assert err.splitlines()[-1] == "trl-mle solve: error: the following arguments are required: --competition"
-    code, _, err = trl_mle("solve", "wine", "--policy", "x", "--bugdet", "3m")
-    assert (code, err.count("\n"), "['--bugdet', '3m']" in err) == (2, 1, True)
-    code, _, err = trl_mle("grade", "wine", "x.csv", "--hodlout", "1")
-    assert code == 2
-    assert err.splitlines()[-1].endswith("error: unrecognized arguments: --hodlout 1")
 
 
 def test_competitions_for_machines(trl_mle, tmp_path):
@@ -202,6 +185,8 @@ def test_run(trl_mle, wine, tmp_path, one_sandbox):
     assert code == 1
     for part in ("outcome      error", "FileNotFoundError", "milestones   2 of 7", "not reached: test_data", "-9.8"):
         assert part in out
+    report = json.loads(trl_mle("run", "wine", solution, "--json")[1])
+    assert (report["outcome"], report["valid"], report["score"], report["reward"]) == ("error", False, None, -9.8)
     solution.write_text('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")')
     score = load_competition("wine", holdout=0.5).grade(wine.sample_submission)
     expected = {"score": score.value, "held_out": score.held_out, "full": score.full}
@@ -211,32 +196,18 @@ def test_run(trl_mle, wine, tmp_path, one_sandbox):
         assert expected.items() <= report.items()
 
 
-def test_run_for_machines(trl_mle, tmp_path):
-    solution = tmp_path / "solution.py"
-    solution.write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)")
-    code, out, _ = trl_mle("run", "wine", solution, "--program_timeout_s", "0.5", "--json")
-    report = json.loads(out)
-    assert code == 1
-    assert (report["outcome"], report["valid"], report["score"], report["reward"]) == ("timeout", False, None, -9.9)
-    assert report["milestones"] == ["imports"]
-    assert report["duration_s"] >= 0.5
-    assert "begun" in report["output"]
-
-
 def test_prompt(trl_mle, wine):
     with LocalExecutor(1, 30, 2048) as executor:  # as in training
         asked, begun = scratch_prompt(wine, executor.limits, begin_program=True)
         (plan,) = scratch_prompt(wine, executor.limits)
-    code, out, err = trl_mle("prompt", "wine", "--program_timeout_s", 30, "--program_memory_mb", 2048)
+    limits = "wine", "--program_timeout_s", 30, "--program_memory_mb", 2048
+    code, out, err = trl_mle("prompt", *limits)
     tokens = estimate_tokens(asked["content"]) + estimate_tokens(begun["content"])
     assert (code, out) == (0, f"{asked['content']}\n\nThe answer begins with:\n\n{begun['content']}\n")
     assert str(tokens) in err
-    report = json.loads(trl_mle("prompt", "wine", "--program_timeout_s", 30, "--program_memory_mb", 2048, "--json")[1])
+    report = json.loads(trl_mle("prompt", *limits, "--json")[1])
     assert report == {"competition": "wine", "prompt": [asked, begun], "estimated_tokens": tokens}
-    assert (
-        trl_mle("prompt", "wine", "--program_timeout_s", 30, "--program_memory_mb", 2048, "--plan")[1]
-        == plan["content"] + "\n"
-    )
+    assert trl_mle("prompt", *limits, "--plan")[1] == plan["content"] + "\n"
 
 
 def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
@@ -255,21 +226,12 @@ def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
     assert "id id, such as" in " ".join(lines)
 
 
-def test_ideas(trl_mle):
-    code, out, _ = trl_mle("ideas", "wine")
-    assert code == 0
-    assert 16 <= len(out.splitlines()) <= 24
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["prompt", "winne"], "unknown competition 'winne'; did you mean 'wine'?"),
-        (["prompt", "leaf-classification", "--data_dir", "nowhere"], "mlebench prepare -c leaf-classification"),
         (["grade", "wine", "nowhere.csv"], "there is no submission nowhere.csv"),
-        (["new", "nowhere.csv", "--target", "y", "--metric", "rmse"], "there is no table nowhere.csv"),
         (["solve", "wine", "--policy", "x", "--bugdet", "3m"], "--bugdet"),
-        (["grade", "wine", __file__, "--holdout", "1"], "holdout must be"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
     ],
 )

@@ -11,12 +11,9 @@ from support.subprocess_executor import SubprocessExecutor
 
 from trl_mle import execution
 from trl_mle.competitions import load_competition
-from trl_mle.evaluation import evaluate as evaluating
-from trl_mle.evaluation import harness
 from trl_mle.execution import Limits
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig
 
@@ -54,22 +51,6 @@ def test_it_trains(solution_model, tmp_path):
     assert last["mle/outcome/ok_rate"] > 0
     assert 0 <= last["mle/reuse/rate"] <= 1
     assert last["mle/reuse/saved_s"] >= 0
-
-
-@pytest.mark.slow
-def test_it_evaluates(tmp_path, monkeypatch):
-    executors, policy = [], ScriptedPolicy(lambda prompt, seed: SOLUTION)
-    monkeypatch.setattr(SubprocessExecutor, "made", executors)
-    monkeypatch.setattr(evaluating, "check_policy", lambda name: None)
-    monkeypatch.setattr(harness, "load_policy", lambda name: policy)
-    executor = "support.subprocess_executor.SubprocessExecutor"
-    args = evaluating.EvaluationArguments(
-        competitions=["wine"], output_dir=str(tmp_path), policies=["scripted"], num_samples=2, executor=executor
-    )
-    evaluating.run(args)
-    assert (executors[0].checked, executors[0].count, executors[0].closed) == (["wine"], 2, True)
-    assert (tmp_path / "results.json").exists()
-    assert policy.prompts[0] == scratch_prompt(load_competition("wine"), SubprocessExecutor.limits, begin_program=True)
 
 
 def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):

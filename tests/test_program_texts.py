@@ -19,7 +19,7 @@ from trl_mle.solutions import syntax_tree_id
 
 
 READ = "import pandas as pd\nt = pd.read_csv('input/train.csv')\n"
-NUMBERS = {"hex": "0x" + "f" * 4000, "octal": "0o" + "7" * 5000, "bits": "0b" + "1" * 15_000, "decimal": "9" * 4300}
+NUMBERS = {"hex": "0x" + "f" * 4000, "decimal": "9" * 4300}
 PLACES = (
     "x = {}",
     "({}).a.close()",
@@ -77,14 +77,13 @@ def deep(frames, call, *args):
     return deep(frames - 1, call, *args) if frames else call(*args)
 
 
-@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("number", NUMBERS)
-def test_long_numbers(number, place):
-    look(READ + place.format(NUMBERS[number]) + "\n")
+def test_long_numbers(number):
+    look(READ + "\n".join(place.format(NUMBERS[number]) for place in PLACES) + "\n")
 
 
 @pytest.mark.parametrize("nest", NESTS)
-@pytest.mark.parametrize("times", [MAX_DEPTH // 3 - 3, MAX_DEPTH - 9, 3 * MAX_DEPTH, MAX_LENGTH // 20])
+@pytest.mark.parametrize("times", [MAX_DEPTH // 3 - 3, MAX_LENGTH // 20])
 def test_nested_expressions(nest, times):
     before, after = nest
     nested = before * times + "t" + after * times

@@ -72,6 +72,16 @@ def test_what_is_harmless_stays():
     assert for_terminal("one\r\ntwo\rthree") == "one\ntwo\nthree"
 
 
+def check_markdown(text):
+    """Checks that a page holds no more than text, tables and links to the Hub."""
+    check_plain(text)
+    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+    inner = [part for token in tokens for part in token.children or ()]
+    assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
+    links = {token.attrs["href"] for token in inner if token.type == "link_open"}
+    assert all(link.startswith("https://huggingface.co/") for link in links)
+
+
 def elements_of(page):
     found = []
     parser = HTMLParser()
@@ -136,6 +146,9 @@ def test_watch_and_report(command, run_folder):
     assert html.unescape(page).count("[/bold]") >= 2  # the best program and an error
     picture = base64.b64decode(re.search(r"data:image/svg\+xml;base64,([^\"]+)", page)[1])
     ElementTree.fromstring(picture)
+    competition = replace(load_competition("wine"), id=EVERYTHING.replace("\ud800", ""))
+    state = TrainerState(global_step=1, log_history=[{"step": 1, "reward": 0.5, "mle/score/best": 0.9}])
+    check_markdown(results_table(TaskSet([competition]), state, run_folder.parent))  # of a model card
 
 
 def test_evaluate_and_compare(command, tmp_path, monkeypatch):
@@ -156,20 +169,4 @@ def test_evaluate_and_compare(command, tmp_path, monkeypatch):
     assert seen_in(names[0][:8], out)  # the rest is in other lines of its cell
     assert "**plain**" in out
     for text in Path("tables.md").read_text(), (tmp_path / "out" / "results.md").read_text():
-        check_plain(text)
-        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(text)
-        inner = [part for token in tokens for part in token.children or ()]
-        assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
-        links = {token.attrs["href"] for token in inner if token.type == "link_open"}
-        assert all(link.startswith("https://huggingface.co/") for link in links)
-
-
-def test_the_table_of_a_model_card(tmp_path):
-    competition = replace(load_competition("wine"), id=EVERYTHING.replace("\ud800", ""))
-    state = TrainerState(global_step=1, log_history=[{"step": 1, "reward": 0.5, "mle/score/best": 0.9}])
-    page = results_table(TaskSet([competition]), state, tmp_path)
-    check_plain(page)
-    tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(page)
-    inner = [part for token in tokens for part in token.children or ()]
-    assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
-    assert [token.type for token in tokens].count("td_open") == 2 * 7
+        check_markdown(text)

@@ -130,70 +130,44 @@ def test_an_endpoint_that_limits_requests_is_asked_again(server):
     server.meddle = limit
     completions = load_policy(f"{server.url}#small").sample([conversation("Hi")] * 2, 8, [0, 1])
     assert texts(completions) == ["answer to Hi"] * 2
-
-
-@pytest.mark.parametrize(
-    ("suffix", "message"),
-    [("#medium", "serves small, large: name one"), ("", "serves small, large: name one")],
-)
-def test_an_endpoint_without_the_model(server, suffix, message):
-    with pytest.raises(ValueError, match=message):
-        check_policy(server.url + suffix)
-
-
-@pytest.mark.parametrize("name", ["/no/such", "no/such/model"])
-def test_a_folder_that_is_not_there(name):
-    with pytest.raises(OSError, match=f"^cannot load the policy {name}, which is not a local folder: "):
-        check_policy(name)
+    with pytest.raises(ValueError, match="serves small, large: name one"):
+        check_policy(server.url)
 
 
 def test_a_folder_without_a_model_names_its_checkpoints(tmp_path):
-    with pytest.raises(FileNotFoundError, match=f"^{tmp_path} holds no model$"):
-        check_policy(str(tmp_path))
     (tmp_path / "checkpoint-10").mkdir()
-    with pytest.raises(
-        FileNotFoundError, match=rf"^{tmp_path} holds no model: use a checkpoint in it \(checkpoint-10\)$"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"holds no model: use a checkpoint in it \(checkpoint-10\)$"):
         check_policy(str(tmp_path))
+    with pytest.raises(OSError, match=r"^cannot load the policy /no/such, which is not a local folder: "):
+        check_policy("/no/such")
 
 
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
-        ("config.json", '{"model_type": "qwen2", "hidden_size": "x"}', "'hidden_size' expected int"),
-        ("adapter_config.json", '{"base_model_name_or_path": "/no/such"}', "/no/such"),
-        ("adapter_config.json", "{}", "adapter_config.json names no base_model_name_or_path"),
-        ("tokenizer.json", "{", "Expecting property name"),
+        ("config.json", '{"model_type": "qwen2", "hidden_size": "x"}', "cannot load the policy .*'hidden_size'"),
+        ("adapter_config.json", "{}", "names no base_model_name_or_path"),
+        ("model.safetensors", "version https://git-lfs.github.com/spec/v1", "is not whole, or .* a Git LFS pointer"),
     ],
 )
 def test_a_model_that_cannot_be_loaded_is_told_in_one_line(tiny_model, tmp_path, file, text, message):
     shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
     (tmp_path / file).write_text(text)
-    with pytest.raises(OSError, match=f"^cannot load the policy {tmp_path}: .*{message}.*$"):
-        check_policy(str(tmp_path))
-
-
-def test_weights_that_are_a_pointer_are_refused(tiny_model, tmp_path):
-    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
-    weights = tmp_path / "model.safetensors"
-    weights.write_text("version https://git-lfs.github.com/spec/v1")
-    with pytest.raises(OSError, match=f"^{weights} is not whole, or not the file itself but a Git LFS pointer: "):
+    with pytest.raises(OSError, match=f"^.*{message}.*$"):
         check_policy(str(tmp_path))
 
 
 @pytest.mark.parametrize(
     ("removed", "message"),
     [
-        (["model.safetensors"], "holds no weights: no "),
-        # The other files would render prompts without words
-        (["tokenizer.json"], "has no tokenizer: copy the tokenizer"),
-        (["chat_template.jinja"], "has no chat template: use an instruction-tuned model"),
+        ("model.safetensors", "holds no weights"),
+        ("tokenizer.json", "has no tokenizer"),  # the other files would render prompts without words
+        ("chat_template.jinja", "has no chat template"),
     ],
 )
 def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path, removed, message):
     shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
-    for name in removed:
-        (tmp_path / name).unlink()
+    (tmp_path / removed).unlink()
     with pytest.raises((OSError, ValueError), match=f"^{tmp_path} {message}"):
         check_policy(str(tmp_path))
 

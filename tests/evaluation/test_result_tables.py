@@ -14,7 +14,6 @@ from trl_mle.evaluation.result_tables import (
     REPORTED,
     best_of_k_table,
     main_table,
-    on_all_rows,
     program_table,
     read_results,
     to_markdown,
@@ -73,6 +72,7 @@ def test_the_main_table_marks_the_best_and_shows_the_reported(rows):
     assert pizza[:4] == ["random-acts-of-pizza", "roc auc ↑", "0.610 ± 0.010", "0.750 ± 0.050 *"]
     assert pizza[4:] == list(REPORTED["random-acts-of-pizza"])
     assert spooky[1:4] == ["log loss ↓", "0.500 (1 of 2 runs)", "0.350 ± 0.050 *"]
+    assert "scored on all hidden rows" not in to_markdown(rows)  # none is held out
 
 
 def test_a_mirror_is_not_compared_with_the_papers_figures():
@@ -116,12 +116,6 @@ def test_the_medal_is_that_of_the_chosen_program_on_all_rows():
     assert program_table([row])[1][-1] == "silver"
 
 
-def test_without_held_out_rows_there_is_no_footnote(rows):
-    assert {(row["holdout"], row["chosen_by"]) for row in rows} == {(0.0, "test")}
-    assert on_all_rows(rows) == rows
-    assert "scored on all hidden rows" not in to_markdown(rows)
-
-
 def test_the_tables_where_rows_are_held_out(held_out_rows):
     """The headline is honest; the footnote has the figures that are comparable with the paper's."""
     text = to_markdown(held_out_rows)
@@ -139,15 +133,7 @@ def test_the_best_of_k_over_runs(rows):
     assert one[2:] == ["1", "100%", "0.600", "0.500 to 0.700"]
     *_, two = best_of_k_table([rows[1], *make_rows(PIZZA, {"small": [None]})])
     assert two[2:] == ["2", "100%", "0.700 (1 of 2 runs)", "-"]
-
-
-def test_what_has_no_value_is_left_out(tmp_path, monkeypatch, capsys):
-    none, one = make_rows(PIZZA, {"none": [None] * 8, "one": [0.7] + [None] * 7})
-    assert [line[1:3] for line in best_of_k_table([none, one])[1:]] == [["one", k] for k in ("1", "2", "4", "8")]
-    for rows, shown in (([none], False), ([none, one], True)):
-        assert ("## Best of k\n" in to_markdown(rows)) is shown
-        code, out, _ = compare(capsys, monkeypatch, write_results(tmp_path / f"{shown}", rows))
-        assert (code, "best of k" in out) == (0, shown)
+    assert "## Best of k\n" not in to_markdown(make_rows(PIZZA, {"none": [None] * 8}))
 
 
 def test_what_cannot_be_compared(rows, tmp_path):
@@ -156,32 +142,22 @@ def test_what_cannot_be_compared(rows, tmp_path):
         read_results([tmp_path])
     with pytest.raises(ValueError, match="a folder is named twice"):
         read_results([tmp_path / "one", tmp_path / "one" / ".." / "one"])
-    for key, value in (("metric", "accuracy"), ("holdout", 0.5)):
-        write_results(tmp_path / key, [rows[0] | {key: value}])
-        with pytest.raises(
-            ValueError, match=rf"random-acts-of-pizza has {key}=.* in one folder and {value} in another"
-        ):
-            read_results([tmp_path / "one", tmp_path / key])
+    write_results(tmp_path / "other", [rows[0] | {"holdout": 0.5}])
+    with pytest.raises(ValueError, match=r"random-acts-of-pizza has holdout=.* in one folder and 0\.5 in another"):
+        read_results([tmp_path / "one", tmp_path / "other"])
 
 
 def test_the_command(rows, tmp_path, monkeypatch, capsys):
     """Compares two folders, one for each run, on the terminal and in files."""
     for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
         write_results(tmp_path / f"run{i}", part)
-    files = ["--markdown", str(tmp_path / "x.md")]
-    command = ["trl-mle", "compare", str(tmp_path / "run0"), str(tmp_path / "run1")]
-    monkeypatch.setattr("sys.argv", command + files)
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    out = capsys.readouterr().out
-    assert ended.value.code == 0
+    folders = tmp_path / "run0", tmp_path / "run1"
+    code, out, _ = compare(capsys, monkeypatch, *folders, "--markdown", tmp_path / "x.md")
+    assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert "0.750" in out
     assert "0.750 ± 0.050" in (tmp_path / "x.md").read_text()
-    monkeypatch.setattr("sys.argv", [*command, "--json"])
-    with pytest.raises(SystemExit):
-        cli.main()
-    assert len(json.loads(capsys.readouterr().out)) == 8
+    assert len(json.loads(compare(capsys, monkeypatch, *folders, "--json")[1])) == 8
 
 
 def compare(capsys, monkeypatch, *options):
@@ -208,14 +184,8 @@ def test_training_beside_sampling(tmp_path, monkeypatch, capsys):
     wine = load_competition("wine")
     rows = make_rows(wine, {"six": [0.5, 0.9, None, 0.7, 0.6, 0.8], "many": [0.6] * 9})
     _, training, six, many = training_table(run, rows)
-    assert training == [
-        "wine",
-        "training",
-        "6",
-        f"{run.programs()['valid'].mean():.0%}",
-        f"{run.best[0]['score']:.3f}",
-        "-",
-    ]
+    rate, best = f"{run.programs()['valid'].mean():.0%}", f"{run.best[0]['score']:.3f}"
+    assert training == ["wine", "training", "6", rate, best, "-"]
     assert six[1:5] == ["six", "6", "100%", "0.900"]
     assert many[1:] == ["many", "4", "100%", "0.600", "0.600 to 0.600"]
     folder = write_results(tmp_path / "results", rows)

@@ -14,7 +14,7 @@ from trl_mle.evaluation import (
 from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.evaluation.results import figures, scores
 from trl_mle.execution import ExecutionResult, Limits, Outcome, ProgramFuture
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 
 
@@ -48,14 +48,6 @@ def test_where_nothing_is_known():
     assert figures("x", wine, [valid(0.5, 1.0, ()), FAILED])["num_untrained"] is None
 
 
-def test_best_follows_the_direction():
-    evaluations = [FAILED, valid(0.5), valid(0.7), PROSE]
-    assert best_program(evaluations, load_competition("wine")) == valid(0.7)
-    assert best_program(evaluations, load_competition("diabetes")) == valid(0.5)
-    assert scores(evaluations, False, "validation")["best_score"] == 0.5
-    assert best_program([FAILED], load_competition("wine")) is None
-
-
 def held_out(value: float, held_out: float, full: float) -> Evaluation:
     return Evaluation(value, 1.0, Score(value, True, None, held_out, full), "ok", MILESTONES, source=f"# {value}")
 
@@ -70,7 +62,9 @@ def test_chosen_by_the_validation_rows_and_reported_on_the_held_out_ones(sign):
     by_test = scores(evaluations, sign == 1, "test")
     assert sign * by_test["best_score"] == 0.65
     assert sign * by_test["mean_score"] == pytest.approx(1.75 / 3)
-    assert best_program(evaluations, load_competition("wine" if sign == 1 else "diabetes")) is evaluations[1]
+    competition = load_competition("wine" if sign == 1 else "diabetes")
+    assert best_program(evaluations, competition) is evaluations[1]
+    assert best_program([FAILED], competition) is None
 
 
 def evaluate(policy, log, num_samples, executor, instrumenter=None):
@@ -126,8 +120,7 @@ def test_no_two_samples_share_a_seed():
 def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
     path = tmp_path / "x.jsonl"
     half = ScriptedPolicy(lambda prompt, seed: program(prompt, seed) if SEEDS.index(seed) % 2 else None)
-    what = rf"scripted has not answered 2 of 4 prompts; .* again to resume .*; the last error was: 429 at {SEEDS[2]}$"
-    with pytest.raises(NoAnswerError, match=what):
+    with pytest.raises(NoAnswerError, match=rf"has not answered 2 of 4 prompts.*: 429 at {SEEDS[2]}$"):
         evaluate(half, ProgramLog(path, {}), 4, executor)
     whole = ScriptedPolicy(program)
     evaluate(whole, ProgramLog(path, {}), 4, executor)
@@ -149,18 +142,3 @@ def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
     assert "outcome" not in log.path.read_text()
     evaluations = evaluate(ScriptedPolicy(lambda prompt, seed: None), log, 2, executor)
     assert [evaluation.outcome for evaluation in evaluations] == ["ok", "ok"]
-
-
-def test_evaluations_survive_their_file(executor, tmp_path):
-    """Real evaluations: of a valid submission, an invalid one, an error, and prose."""
-    texts = [
-        fenced('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'),
-        fenced('open("submission.csv", "w").write("id\\n1")'),
-        fenced("raise ValueError('\\u2028 \\ud83d')"),
-        "no program",
-    ]
-    log = ProgramLog(tmp_path / "x.jsonl", {"seed": 1})
-    policy = ScriptedPolicy(lambda prompt, seed: texts[SEEDS.index(seed)])
-    evaluations = evaluate(policy, log, 4, executor, AstInstrumenter())
-    assert [evaluation.valid for evaluation in evaluations] == [True, False, False, False]
-    assert ProgramLog(tmp_path / "x.jsonl", {"seed": 1}).samples == log.samples

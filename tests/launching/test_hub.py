@@ -59,7 +59,6 @@ def runs(hub, folder, solution_model):
     wanted = {
         "good": (arguments("good", "user/good", hub_always_push=True, **pushes), TOKEN),
         "refused": (arguments("refused", "user/refused"), "hf_wrong"),
-        "without": (arguments("without", "user/without"), None),
         "broken": (arguments("broken", "user/broken", hub_strategy="every_save", max_steps=2), TOKEN),
         "token": (arguments("token", "org/token", hub_token=TOKEN, hub_revision="run-1", max_steps=2), None),
     }
@@ -85,10 +84,7 @@ def test_model_card_and_checkpoints_arrive(runs, hub, folder):
     for name in ("model.safetensors", "config.json", "tokenizer.json", "chat_template.jinja", "README.md"):
         assert main[name] == (folder / "good" / name).read_bytes()
     for step in (2, 4):  # hub_strategy
-        checkpoint = {name for name in main if name.startswith(f"checkpoint-{step}/")}
-        assert {
-            f"checkpoint-{step}/{name}" for name in ("model.safetensors", "optimizer.pt", "solution_pool.json")
-        } <= checkpoint
+        assert {f"checkpoint-{step}/{name}" for name in ("optimizer.pt", "solution_pool.json")} <= main.keys()
         weights = (folder / "good" / f"checkpoint-{step}" / "model.safetensors").read_bytes()
         assert main[f"checkpoint-{step}/model.safetensors"] == weights
     # The records of programs are not part of the model
@@ -104,20 +100,13 @@ def test_programs_arrive_as_a_dataset(runs, hub, folder):
     assert b"Run them in a sandbox only" in files["README.md"]
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("refused", "push_to_hub: Invalid user token"),
-        ("without", "push_to_hub: Token is required"),
-    ],
-)
-def test_what_the_hub_will_not_take_is_told_at_start(runs, folder, name, message):
-    code, errors = runs[name]
+def test_what_the_hub_will_not_take_is_told_at_start(runs, folder):
+    code, errors = runs["refused"]
     assert code == 2
     *_, line = [line for line in errors.splitlines() if line]  # after that of a slow start
     assert "Traceback" not in errors
-    assert line.startswith(f"train_mle.py: error: {message}")
-    assert not (folder / name).exists()
+    assert line.startswith("train_mle.py: error: push_to_hub: Invalid user token")
+    assert not (folder / "refused").exists()
 
 
 def test_broken_upload_loses_nothing(runs, hub, folder):

@@ -19,9 +19,12 @@ RECIPES = [*sorted(ROOT.glob("recipes/*.yaml")), *sorted(ROOT.glob("recipes/*/*.
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_recipe_parses_and_builds(recipe):
+    """The paper's have the paper's hyperparameters."""
     script_args, training_args, model_args = make_parser().parse_args_and_config(
         ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
     )
+    if recipe.parent.name == "qwen2.5-3b-instruct":
+        check_hyperparameters(script_args, training_args, model_args)
     assert script_args.competitions
     assert model_args.model_name_or_path
     assert training_args.output_dir.startswith("outputs/")
@@ -48,11 +51,7 @@ def test_recipes_are_what_their_templates_make():
     assert {path: path.read_text(encoding="utf-8") for path in made} == made, "run python recipes/make_recipes.py"
 
 
-@pytest.mark.parametrize("recipe", sorted(ROOT.glob("recipes/qwen2.5-3b-instruct/*.yaml")), ids=lambda path: path.stem)
-def test_paper_recipe_has_the_papers_hyperparameters(recipe):
-    script_args, args, model_args = make_parser().parse_args_and_config(
-        ["--config", str(recipe), "--use_cpu", "true", "--bf16", "false"]
-    )
+def check_hyperparameters(script_args, args, model_args):
     assert (args.max_prompt_length, args.max_completion_length, args.learning_rate) == (1024, 1024, 1e-5)
     assert 8 * args.generation_batch_size == 128  # eight processes
     assert (args.objective, args.duration_weighting, args.async_rollouts) == ("reward", "linear", True)
@@ -80,10 +79,5 @@ def test_accelerate_config_loads(config):
     assert loaded.num_processes == {"cpu": 1, "zero3_multi_node": 16}.get(config.stem, 8)
     # A free port, so that two runs on a machine do not collide; several machines must agree on one
     assert loaded.main_process_port == (29500 if "multi_node" in config.stem else 0)
-    assert [line[:2] for line in config.read_text().splitlines()[:3]] == [
-        "# ",
-        "# ",
-        "co",
-    ]  # what it is, and when to use it
     if config.stem.startswith("zero"):
         assert loaded.deepspeed_config["zero_stage"] == int(config.stem[4])

@@ -31,9 +31,7 @@ def test_a_valid_solution_earns_its_score_and_reaches_every_milestone(reward):
     ("old", "new", "milestones"),
     [
         ("import pandas as pd\n", "import pandaz as pd\n", 0),
-        ("input/train.csv", "train.csv", 1),
         ("n_estimators=20", "n_trees=20", 3),
-        ('columns=["id"]', 'columns=["nr"]', 5),
         ('"submission.csv"', '"output.csv"', 6),
         ('"cultivar": predictions', '"wine": predictions', 7),  # written, but invalid
         ("import pandas as pd\n", "import pandas as pd(\n", 0),  # does not parse
@@ -118,14 +116,15 @@ def test_what_the_floor_cuts_off_is_counted(reward):
     near, far = (Evaluation(-9.0, score=Score(rmse, True), outcome="ok", quality=-rmse) for rmse in (20000.0, 45000.0))
     evaluations = [near, far, Evaluation(-9.0, quality=-9.0), Evaluation(0.9, quality=0.9), Evaluation(-10.0)]
     metrics = []
-    reward([""] * 5, [""] * 5, evaluation=evaluations, log_metric=lambda name, value: metrics.append((name, value)))
+    rewards = reward(
+        [""] * 5, [""] * 5, evaluation=evaluations, log_metric=lambda name, value: metrics.append((name, value))
+    )
+    assert rewards == [-9.0, -9.0, -9.0, 0.9, -10.0]  # evaluations from before are taken as they are
     assert metrics[:4] == [("mle/floored_rate", value) for value in (1.0, 1.0, 0.0, 0.0)]
 
 
 def test_a_floor_above_all_scores_is_refused(reward):
-    with pytest.raises(
-        ValueError, match=r"fail_reward=0 lifts the floor .* to 1, and no score of wine is above 1: lower it"
-    ):
+    with pytest.raises(ValueError, match="fail_reward=0 lifts the floor"):
         MLEReward(["wine"], reward.executor, fail_reward=0.0)
     assert MLEReward(["wine"], reward.executor, fail_reward=-1.0).floor == pytest.approx(0.0)
 
@@ -150,9 +149,8 @@ def test_it_is_a_trl_reward_function(reward):
     assert columns["score"] == [rewards[0], None, None]
     assert columns["program"][2] is None
     assert columns["program"][0].strip() in SOLUTION
-    assert columns["milestones"][1:] == ["imports,train_data", ""] or columns["milestones"][1].startswith(
-        "imports,train_data"
-    )
+    assert columns["milestones"][1].startswith("imports,train_data")
+    assert columns["milestones"][2] == ""
 
 
 BROKEN = ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
@@ -166,18 +164,6 @@ def test_our_own_failure_is_retried_once_and_never_a_reward(wine, again):
     assert executor.submitted == 2
     assert (evaluation.outcome, evaluation.detail) == (again.outcome, again.detail)
     assert (evaluation.reward, evaluation.duration_s) == ((-10.0, 1.0) if again is FINE else (None, None))
-
-
-def test_evaluations_from_before_are_taken_as_they_are(wine):
-    columns = {}
-    evaluations = [Evaluation(0.5, 2.0, Score(0.5, True), "ok"), Evaluation(-10.0)]
-    rewards = MLEReward([wine], ScriptedExecutor())(
-        prompts=["", ""], completions=["a", "b"], evaluation=evaluations, log_extra=columns.__setitem__
-    )
-    assert rewards == [0.5, -10.0]
-    assert columns["duration_s"] == [2.0, None]
-    assert columns["outcome"] == ["ok", "no_code"]
-    assert "program" not in columns  # whoever evaluated them has it
 
 
 def test_what_the_reward_cannot_know_is_said(wine):
@@ -197,11 +183,10 @@ def test_a_long_output_loses_whole_lines_from_its_middle():
     assert cut_middle(shown, max_chars=400) == shown
 
 
-@pytest.mark.parametrize("before", ["", "epoch 1\n" * 1000])
-def test_a_last_line_too_long_to_be_shown_keeps_its_ends(before):
+def test_a_last_line_too_long_to_be_shown_keeps_its_ends():
     """Its start is the kind of an error."""
-    shown = cut_middle(f"{before}KeyError: {'x' * 5000} is missing")
+    shown = cut_middle("epoch 1\n" * 1000 + f"KeyError: {'x' * 5000} is missing")
     assert len(shown) <= 4000
-    assert shown.startswith(before[:7])
+    assert shown.startswith("epoch 1")
     assert shown.split("\n")[-1].startswith("KeyError: xxx")
     assert shown.endswith("xxx is missing")

@@ -8,7 +8,10 @@ from trl_mle.competitions import load_competition, task_set
 from trl_mle.rewards import program_reward as module_function
 
 
-def test_it_is_found_by_its_name_and_scores():
+def test_it_is_found_by_its_name_and_scores(monkeypatch):
+    """Each competition is loaded once, whatever a batch holds."""
+    loaded = []
+    monkeypatch.setattr(task_set, "load_competition", lambda *args: loaded.append(args[0]) or load_competition(*args))
     module, _, name = "trl_mle.rewards.program_reward".rpartition(".")
     reward = getattr(importlib.import_module(module), name)  # as trl.scripts.grpo does
     assert reward is module_function
@@ -25,12 +28,5 @@ def test_it_is_found_by_its_name_and_scores():
     assert rewards[1] == -10
     assert rewards[2] == pytest.approx(-0.71, abs=0.1)
     assert all(seconds > 0 for seconds in columns["duration_s"])
-
-
-def test_each_competition_is_loaded_once_whatever_a_batch_holds(monkeypatch):
-    loaded = []
-    monkeypatch.setattr(task_set, "load_competition", lambda *args: loaded.append(args[0]) or load_competition(*args))
-    for names in (["digits"], ["breast-cancer"], ["breast-cancer", "digits"], ["digits", "digits"]):
-        rewards = module_function(["?"] * len(names), ["no code"] * len(names), competition=names)
-        assert rewards == [-10.0] * len(names)
-    assert loaded == ["digits", "breast-cancer"]
+    assert reward(["?"] * 2, ["no code"] * 2, competition=["breast-cancer", "wine"]) == [-10.0] * 2
+    assert loaded == ["wine", "diabetes", "breast-cancer"]

@@ -8,7 +8,7 @@ from support.fake_executor import FakeExecutor
 from support.scripted_policy import ScriptedModel
 
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
-from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter
+from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
 
 
@@ -86,19 +86,6 @@ def test_an_equal_program_in_flight_is_waited_for(wine):
     assert len(executor.programs) == 2
 
 
-def test_who_has_waited_in_vain_runs_by_itself(wine):
-    executor = LateExecutor()
-    reward = reward_of(executor, wine, instrumenter=AstInstrumenter())
-    first, second = reward.submit([(FIRST, "wine"), (SECOND, "wine")])
-    executor.futures[0].set_result(replace(FAILED, outcome=Outcome.TIMEOUT))
-    assert first.poll()
-    assert not second.poll()
-    executor.futures[1].set_result(FAILED)
-    assert second.poll()
-    assert (second.result().source, second.result().reused) == ("x   =   1", False)
-    assert reward.evaluate(FIRST, "wine").reused
-
-
 @pytest.mark.parametrize("runs", [True, False])
 def test_nobody_waits_for_a_stopped_program(wine, runs):
     executor = LateExecutor()
@@ -119,28 +106,6 @@ def test_nobody_waits_for_a_stopped_program(wine, runs):
     assert second.poll()
     assert later.poll()
     assert second.result().outcome == later.result().outcome == Outcome.ERROR
-
-
-def test_programs_end_when_the_time_is_up(wine):
-    executor = LateExecutor()
-    reward = reward_of(executor, wine)
-    stopped = reward.evaluate_many([(FIRST, "wine"), (SECOND, "wine"), (OTHER, "wine")], time_is_up=lambda: True)
-    assert [item.outcome for item in stopped] == [Outcome.KILLED] * 3
-    assert [future.cancelled() for future in executor.futures] == [True, True]
-
-
-def test_the_instrumenter_is_asked_for_every_batch_and_only_for_new_programs(wine):
-    batches = []
-
-    class Noting(AstInstrumenter):
-        def instrument_many(self, sources):
-            batches.append(list(sources))
-            return super().instrument_many(sources)
-
-    reward = reward_of(LateExecutor(FAILED), wine, instrumenter=Noting())
-    for items in ([FIRST, SECOND, OTHER], [SECOND], ["prose"]):
-        reward.evaluate_many([(text, "wine") for text in items])
-    assert batches == [["x = 1  # the first", "x = 2"], [], []]
 
 
 def test_prints_that_a_silent_model_did_not_place_are_not_reused(wine):

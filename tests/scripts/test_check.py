@@ -59,20 +59,10 @@ def test_a_table_for_people(check, folder):
     assert (code, out) == (0, "40 competitions, 0 broken\n")  # of many, those that are broken
 
 
-def test_it_counts_the_tokens_of_the_prompt(check, monkeypatch, capsys):
-    """With the packages that programs can import here, and with the same limits."""
-    counted = json.loads(check("wine", "--json", "--program_timeout_s", "7777")[1])[0]["prompt_tokens"]
-    monkeypatch.setattr("sys.argv", ["trl-mle", "prompt", "wine", "--json", "--program_timeout_s", "7777"])
-    with pytest.raises(SystemExit):
-        cli.main()
-    assert json.loads(capsys.readouterr().out)["estimated_tokens"] == counted
-
-
 def test_prompts_that_are_too_long_for_the_model(check, solution_model):
     options = "task:train/0-1", "--json", "--model", str(solution_model.path), "--max_prompt_length"
     code, out, _ = check(*options, "99")
     (problem, _) = (row["problem"] for row in json.loads(out))
     assert code == 1
-    assert problem.startswith("the prompt of task:train/0 has ")
-    assert " tokens, more than max_prompt_length=99; to go on without it, add without:task:train/0 to" in problem
+    assert " tokens, more than max_prompt_length=99" in problem
     assert check(*options, "99999")[0] == 0

@@ -42,11 +42,8 @@ def test_odd_files_are_one_line_each(tmp_path, monkeypatch, capsys):
     _, _, answers = tables("price")
     private, sample = "data/private/test_answer.csv", "{public}/sample_submission.csv"
     odd = {
-        "no answers": {private: "id,price\n", sample: "id,price\n"},
         "gaps": {private: answers.assign(price=[None, *answers["price"][1:]])},
-        "infinite": {private: answers.assign(price=float("inf"))},
         "binary": {private: "\0\1\2", sample: None},
-        "texts": {private: answers.assign(price="a b")},
         "empty sample": {sample: ""},
     }
     for name, files in odd.items():
@@ -54,5 +51,5 @@ def test_odd_files_are_one_line_each(tmp_path, monkeypatch, capsys):
     assert import_all(tmp_path / "packages", tmp_path / "out", monkeypatch, "--metric", "rmse") == 1
     said = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in said[:-1]] == [f"failed    {name}" for name in sorted(odd)]
-    assert said[-1].startswith("0 of 6 in ")
+    assert said[-1].startswith("0 of 3 in ")
     assert not list((tmp_path / "out").iterdir())

@@ -3,7 +3,6 @@
 an account.
 """
 
-import os
 import sys
 
 import pytest
@@ -22,7 +21,8 @@ def mlebench(tmp_path, monkeypatch):
     tools = tmp_path / "tools"
     tools.mkdir()
     monkeypatch.setenv("PATH", str(tools))
-    monkeypatch.setenv("MLEBENCH_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MLEBENCH_DATA_DIR", "~/data")
 
     def install(body):
         script = tools / "mlebench"
@@ -43,7 +43,7 @@ print("Preparing competition", name)
 """
 
 
-def test_it_is_prepared_once(mlebench, tmp_path, capfd):
+def test_it_is_prepared_once(mlebench, tmp_path, monkeypatch, capfd):
     mlebench(WRITES)
     public = prepare(PIZZA, None)
     assert public == tmp_path / "data" / PIZZA / "prepared" / "public"
@@ -51,29 +51,17 @@ def test_it_is_prepared_once(mlebench, tmp_path, capfd):
     mlebench("sys.exit('asked twice')")
     assert prepare(PIZZA, None) == public
     mlebench(WRITES)
-    assert prepare(PIZZA, str(tmp_path / "elsewhere")).is_relative_to(tmp_path / "elsewhere")
-
-
-def test_mlebench_in_an_environment_that_is_not_activated(mlebench, tmp_path, monkeypatch):
-    mlebench(WRITES)
-    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))  # its environment is not activated
     monkeypatch.setattr("sys.executable", str(tmp_path / "tools/python"))
-    assert prepare(PIZZA, None).is_dir()
-
-
-def test_a_folder_in_the_users_own(mlebench, tmp_path, monkeypatch):
-    mlebench(WRITES)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("MLEBENCH_DATA_DIR", "~/data")
-    assert prepare(PIZZA, None) == tmp_path / "data" / PIZZA / "prepared" / "public"
+    assert prepare(PIZZA, str(tmp_path / "elsewhere")).is_relative_to(tmp_path / "elsewhere")
 
 
 def test_without_mlebench_it_says_how_to_get_it(mlebench, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    with pytest.raises(CompetitionError) as caught:
+    with pytest.raises(CompetitionError, match="pip install git"):
         prepare(PIZZA, None)
-    for part in ("pip install git+https://github.com/openai/mle-bench", "kaggle.json", f"kaggle.com/c/{PIZZA}/rules"):
-        assert part in str(caught.value)
+    with pytest.raises(CompetitionError, match="did you mean 'leaf-classification'"):
+        prepare("leaf-clasification", None)
 
 
 def test_a_failure(mlebench, capfd):
@@ -86,12 +74,6 @@ def test_a_failure(mlebench, capfd):
 def test_others_that_an_installed_mlebench_knows(mlebench, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(SITE)
     body = f"import sys; sys.path[:0] = {sys.path!r}\nfrom support.bench import write_prepared\n"
-    mlebench(body + "write_prepared(Path(os.environ['MLEBENCH_DATA_DIR']))")
+    mlebench(body + "write_prepared(Path(os.environ['MLEBENCH_DATA_DIR']).expanduser())")
     public = prepare("rank-the-kinds", None)
     assert public == tmp_path / "data" / "rank-the-kinds" / "prepared" / "public"
-
-
-def test_others_cannot_be_prepared(mlebench):
-    with pytest.raises(CompetitionError, match="did you mean 'leaf-classification'"):
-        prepare("leaf-clasification", None)
-    assert "PATH" in os.environ

@@ -11,14 +11,13 @@ import pytest
 from support.fake_executor import CountingExecutor
 from support.scripted_policy import ScriptedPolicy, fenced
 
-from trl_mle.competitions import Competition, CompetitionError, Score, load_competition, own
+from trl_mle.competitions import Competition, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness, submission_search
 from trl_mle.evaluation.submission_search import like_sample
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome, ProgramFuture
-from trl_mle.rewards import Evaluation, ProgramLog
+from trl_mle.execution import LocalExecutor
+from trl_mle.rewards import ProgramLog
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
-from trl_mle.showing import PlainConsole
 
 
 PROGRAM = """\
@@ -117,7 +116,10 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
 
 
 def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
-    """The best program on the hidden rows finally runs with all labels."""
+    """The best program on the hidden rows finally runs with all labels; one that fails on so few is passed over."""
+    picky = PROGRAM.replace("mean =", "assert len(sub) > 9\nmean =").format(shift=0)
+    plain = PROGRAM.format(shift=30)
+    scripted.answer = lambda prompt, seed: fenced([picky, plain][seed % 2])
     diabetes = load_competition("diabetes").public_dir
     table = pd.read_csv(diabetes / "train.csv")
     table.to_csv("patients.csv", index=False)
@@ -127,47 +129,20 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
     submission = solve(asked(competition="./patients"))
     predicted = pd.read_csv(submission)
     assert list(predicted["id"]) == list(pd.read_csv("unknown.csv")["id"])
-    shift = float(SHIFT.search((submission.parent / "solution.py").read_text())[1])
-    assert np.allclose(predicted["progression"], table["progression"].mean() + shift)  # the mean of all rows
+    assert "mean + 30" in (submission.parent / "solution.py").read_text()
+    assert np.allclose(predicted["progression"], table["progression"].mean() + 30)  # the mean of all rows
     said = capsys.readouterr()
-    assert "by their scores on the hidden rows" in " ".join(said.out.split())
+    assert "number 1 of 2 is skipped: when run again, AssertionError" in said.err
+    assert "number 2 of them, the best that ran again" in " ".join(said.out.split())
     assert "best: rmse" in said.err
     assert "held out" not in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
-
-
-def test_where_no_rows_can_be_held_out_it_says_so(scripted, monkeypatch, capsys):
-    def refused(competition):
-        if competition.holdout:
-            raise CompetitionError("it is graded on all rows")
-
-    monkeypatch.setattr(Competition, "check_answers", refused)
-    scripted.answer = lambda prompt, seed: program(1.0)
-    score = load_competition("diabetes").grade(solve(asked(budget="9s")))
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"by their scores on the hidden rows {score.value:.5g} the rows that it was chosen on" in said
 
 
 def test_nothing_of_ones_own_is_overwritten(scripted, tmp_path):
     (tmp_path / "solution.py").write_text("mine")
     with pytest.raises(ValueError, match=r"--output_dir: solution\.py is not from an earlier run"):
         solve(asked(output_dir="."))
-
-
-def test_a_program_that_fails_in_the_end_is_passed_over(scripted, tmp_path, capsys):
-    """By far the best program on held-out rows fails on a test set with few rows."""
-    public = load_competition("diabetes").public_dir
-    pd.read_csv(public / "train.csv").to_csv("patients.csv", index=False)
-    pd.read_csv(public / "test.csv").head(9).to_csv("unknown.csv", index=False)
-    test = tmp_path / "unknown.csv"
-    own.new_competition(tmp_path / "patients.csv", ["progression"], "rmse", tmp_path / "patients", test=test)
-    picky = PROGRAM.replace("mean =", "assert len(sub) > 9\nmean =").format(shift=0)
-    plain = PROGRAM.format(shift=30)
-    scripted.answer = lambda prompt, seed: fenced([picky, plain][seed % 2])
-    assert "mean + 30" in (solve(asked(competition="./patients")).parent / "solution.py").read_text()
-    said = capsys.readouterr()
-    assert "number 1 of 2 is skipped: when run again, AssertionError" in said.err
-    assert "number 2 of them, the best that ran again" in " ".join(said.out.split())
 
 
 def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch, executor, capsys):
@@ -191,24 +166,6 @@ def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch, execu
         solve(asked(seed=1))
 
 
-def test_programs_that_fail_in_the_end_do_not_take_more_time(scripted, executor, capsys):
-    """A few are tried after each batch, each of them once."""
-
-    class Few(CountingExecutor):
-        def submit(self, program, competition):
-            self.sources.append(program)
-            future = ProgramFuture()
-            future.set_result(ExecutionResult(Outcome.ERROR, "too few rows"))
-            return future
-
-    comp, few, submissions = load_competition("diabetes"), Few(executor), {}
-    programs = [Evaluation(1.0, 1.0, Score(float(i), True), "ok", source=str(i)) for i in range(5)]
-    for tried in (3, 5):
-        assert submission_search.run_again(programs, comp, few, PlainConsole(stderr=True), submissions) is None
-        assert few.sources == [str(i) for i in range(tried)]
-    assert capsys.readouterr().err.count("is skipped: when run again, too few rows") == 5
-
-
 def test_the_search_goes_on_without_an_answer_that_is_missing(scripted, tmp_path, capsys):
     """Each program counts once and under its own number."""
 
@@ -230,10 +187,6 @@ def test_the_search_goes_on_without_an_answer_that_is_missing(scripted, tmp_path
 
 def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
     """The search ends, and says where the best submission is; as if the time were up, if there was time for one more program."""
-    scripted.answer = lambda prompt, seed: None
-    with pytest.raises(NoAnswerError, match="has not answered 2 of 2 prompts"):
-        solve(asked())
-    assert "best so far" not in capsys.readouterr().err
     scripted.answer = lambda prompt, seed: None if seed > 1 else program(1.0)
     with pytest.raises(NoAnswerError, match=r"the last error was: 429 at \d$"):
         solve(asked(batch_size=8))
@@ -270,17 +223,12 @@ def test_answers_that_the_time_cuts_off(scripted, monkeypatch, capsys):
     assert 55 < scripted.max_times_s[0] <= 63
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"budget": "ten"}, "--budget must be a time such as 90s, 10m or 2h, got 'ten'"),
-        ({"budget": "0m"}, "--budget must be a time"),
-        ({"competition": "whine"}, "did you mean 'wine'"),
-    ],
-)
-def test_what_cannot_be_asked(scripted, tmp_path, options, message):
-    with pytest.raises(ValueError, match=message):
-        solve(asked(**options))
+def test_a_budget_is_a_time(scripted, tmp_path):
+    assert [seconds_of(text) for text in ("90s", "10m", "1.5h")] == [90, 600, 5400]
+    assert [submission_search.clock(seconds) for seconds in (61, 30 * 3600)] == ["01:01", "30:00:00"]
+    for budget in ("ten", "0m"):
+        with pytest.raises(ValueError, match="--budget must be a time"):
+            solve(asked(budget=budget))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -293,13 +241,6 @@ def test_a_policy_that_solves_nothing(scripted, tmp_path, capsys):
     said = capsys.readouterr().err
     assert re.search(r"^\d+ of 12: ZeroDivisionError: division by zero$", said, re.MULTILINE)
     assert not (tmp_path / "solved" / "diabetes" / "submission.csv").exists()
-
-
-def test_times():
-    assert [seconds_of(text) for text in ("90s", "10m", "1.5h")] == [90, 600, 5400]
-    assert submission_search.clock(61) == "01:01"
-    assert submission_search.clock(3600) == "01:00:00"
-    assert submission_search.clock(30 * 3600) == "30:00:00"
 
 
 def test_a_submission_has_the_ids_of_the_sample(tmp_path):

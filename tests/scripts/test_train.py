@@ -21,13 +21,8 @@ from trl_mle.competitions import TaskSet
 ROOT = Path(__file__).parents[2]
 SCRIPT = str(ROOT / "recipes" / "train_mle.py")
 QUICKSTART = str(ROOT / "recipes" / "quickstart.yaml")
-LAUNCH = [
-    sys.executable,
-    "-m",
-    "accelerate.commands.launch",
-    "--config_file",
-    str(ROOT / "accelerate_configs/cpu.yaml"),
-]
+CPU = str(ROOT / "accelerate_configs/cpu.yaml")
+LAUNCH = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", CPU]
 
 # With more threads, runs would wait for each other
 ENVIRONMENT = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
@@ -63,16 +58,10 @@ def run_script(monkeypatch):
     [
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
         (["--model_name_or_path", "outputs/no/model"], "cannot load the tokenizer of outputs/no/model, which is"),
-        (["--config", "absent.yaml"], "No such file or directory: 'absent.yaml'"),
         (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat', '1.0']"),
-        (["--config", "broken.yaml"], "broken.yaml"),
-        (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float value: 'fast'"),
-        (["--num_generations", "3"], "must be divisible by num_generations (3)"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "is left out: it was not written to its end"),
         (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
-        (["--executor", "math.no_such"], "executor: math.no_such cannot be imported: module 'math' has no"),
         (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs: this process may use "),
-        (["--instrumenter", "lm"], "instrumenter: lm needs a model: set instrumenter_url or instrumenter_model"),
         (["--push_to_hub", "true"], "push_to_hub: offline"),
         (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
     ],
@@ -84,7 +73,6 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatc
     monkeypatch.setattr("huggingface_hub.HfApi.whoami", offline)
     content = f"competitions: digits\nuse_cpu: true\nbf16: false\nmax_prompt_length: 4000\nmodel_name_or_path: {tiny_model}\n"
     Path("unknown_key.yaml").write_text(f"{content}learning_rat: 1.0\n")
-    Path("broken.yaml").write_text("competitions: [digits\n")
     args = more if "--config" in more else arguments(tiny_model, "policy", *more)
     with pytest.raises(SystemExit) as ended:
         run_script(*args)
@@ -115,14 +103,7 @@ def test_run_and_resume(tiny_model, tmp_path, run_script):
     assert launched.returncode == 0, launched.stderr[-3000:]
     assert "step 2/2  reward -10.00  valid   0%" in launched.stdout
     saved = {path.name for path in (tmp_path / "policy").iterdir()}
-    assert {
-        "model.safetensors",
-        "tokenizer.json",
-        "chat_template.jinja",
-        "README.md",
-        "trainer_state.json",
-        "checkpoint-2",
-    } <= saved
+    assert {"model.safetensors", "chat_template.jinja", "README.md", "trainer_state.json", "checkpoint-2"} <= saved
     asked_for = json.loads((tmp_path / "policy" / "arguments.json").read_text())
     assert asked_for["model_name_or_path"] == tiny_model
     assert (asked_for["holdout"], asked_for["max_completion_length"], asked_for["begin_program"]) == (0.5, 8, False)
@@ -146,7 +127,6 @@ def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp
     for changes, message in {
         ("--async_rollouts", "false"): "the checkpoint has rollouts that were not trained on yet: resume with async",
         ("--objective", "mean_rank"): "has objective=max_at_k, not mean_rank",
-        ("--lora_alpha", "4096"): "checkpoint-1 was trained with lora_alpha=32, not 4096: resume it with the same",
         ("--use_peft", "false"): "checkpoint-1 was trained with r=16, not None: resume it with the same",
     }.items():
         with pytest.raises(SystemExit) as ended:

@@ -61,23 +61,13 @@ def assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, steps):
     return ages
 
 
-def test_ratios_are_one_whatever_the_models_folder_advises(policy, server, tmp_path):
+def test_improve_prompts(policy, server, tmp_path):
+    """Ratios are one, whatever the model's folder advises."""
     advice = json.loads(Path(policy, "generation_config.json").read_text())
     assert {"top_p": 0.8, "top_k": 20, "repetition_penalty": 1.1}.items() <= advice.items()
-    options = {"vllm_mode": "server", "vllm_server_base_url": server.url}
-    assert_sampler_is_policy(train(policy, tmp_path / "run", environment=server.environment_of_trainer, **options))
-
-
-def test_improve_prompts(policy, server, tmp_path):
-    history = train(
-        policy,
-        tmp_path / "run",
-        processes=2,
-        environment=server.environment_of_trainer,
-        vllm_mode="server",
-        vllm_server_base_url=server.url,
-        improve_probability=0.5,
-    )
+    options = {"vllm_mode": "server", "vllm_server_base_url": server.url, "improve_probability": 0.5}
+    options |= {"processes": 2, "environment": server.environment_of_trainer}
+    history = train(policy, tmp_path / "run", **options)
     assert_sampler_is_policy(history)
     assert any("mle/improve/valid_rate" in row for row in history)
 
@@ -120,13 +110,8 @@ def test_a_server_that_fails(policy, server, tmp_path, fault):
     """There is one line and a checkpoint, and nothing is lost."""
     folder, options = tmp_path / "run", ASYNC | {"save_strategy": "no", "max_steps": 4}
     with FaultyProxy(server.url, {"/v1/completions": [None, None, None, fault]}) as proxy:
-        code, output = run_script(
-            policy,
-            folder,
-            processes=2,
-            environment=server.environment_of_trainer,
-            **(options | {"vllm_server_base_url": proxy.url}),
-        )
+        options |= {"environment": server.environment_of_trainer}
+        code, output = run_script(policy, folder, processes=2, **options, vllm_server_base_url=proxy.url)
     assert code != 0
     line = next(line for line in output.splitlines() if line.startswith("train_mle.py: error: "))
     assert "the vLLM server failed: " in line
@@ -136,23 +121,13 @@ def test_a_server_that_fails(policy, server, tmp_path, fault):
     assert state["sampled"] == state["trained"] + len(state["in_flight"])
     assert len(state["asked"]) == 8
 
-    resumed = train(  # in one process: transformers 5.17 cannot resume several on CPUs
-        policy,
-        folder,
-        environment=server.environment_of_trainer,
-        resume_from_checkpoint=checkpoint,
-        **(options | {"vllm_server_base_url": server.url}),
-    )
+    options |= {"vllm_server_base_url": server.url, "resume_from_checkpoint": checkpoint}
+    resumed = train(policy, folder, **options)  # in one process: transformers 5.17 cannot resume several on CPUs
     assert len(resumed) == 4
 
 
 def test_a_run_without_a_server_ends_in_one_line(policy, server, tmp_path):
-    code, output = run_script(
-        policy,
-        tmp_path / "run",
-        vllm_mode="server",
-        vllm_server_base_url="http://127.0.0.1:9",
-        vllm_server_timeout=3,
-    )
+    options = {"vllm_mode": "server", "vllm_server_base_url": "http://127.0.0.1:9", "vllm_server_timeout": 3}
+    code, output = run_script(policy, tmp_path / "run", **options)
     assert code != 0
     assert "train_mle.py: error: The vLLM server can't be reached at http://127.0.0.1:9 after 3.0 seconds." in output

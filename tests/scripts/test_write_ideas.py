@@ -60,8 +60,3 @@ def test_an_answer_without_a_model(tmp_path, monkeypatch, capsys):
     run(monkeypatch, "diabetes", "--policy", server.url, code=2)
     assert "names no model of scikit-learn, and begins with: I cannot help" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def test_the_default_ones(monkeypatch, capsys):
-    run(monkeypatch, "wine")
-    assert "RandomForestClassifier(n_estimators=300)" in capsys.readouterr().out.splitlines()

@@ -68,7 +68,7 @@ def offer_better_and_better(folder, number, pipe):
 
 def test_a_kill_leaves_files_that_belong_together_and_loses_nothing(tmp_path):
     rng, wine, number = random.Random(0), load_competition("wine"), 0
-    for _ in range(20):
+    for _ in range(8):
         read, pipe = os.pipe()
         process = multiprocessing.get_context("fork").Process(
             target=offer_better_and_better, args=(tmp_path, number, pipe)

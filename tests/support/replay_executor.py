@@ -21,8 +21,6 @@ class ReplayExecutor(FakeExecutor):
     `wait_s`, so that there is time to interrupt a run. A `patient` one's programs end after some polls.
     """
 
-    reports_start = True
-
     def __init__(self, wait_s: float = 0.0, patient: bool = False):
         self.wait_s = wait_s
         self.patient = patient

@@ -76,9 +76,8 @@ def test_two_parts_by_hand():
     gains = torch.tensor([0, 1.0, 0, 0], dtype=torch.float64) * QUALITY_SCALE * 2 * 0.5
     expected = first + gains - gains.mean()
     torch.testing.assert_close(group_advantages(progress, quality, 4, max_at_k=2), expected.float())
-    torch.testing.assert_close(
-        group_advantages(progress, quality, 4, max_at_k=9), expected.float()
-    )  # k is at most the 2 valid ones
+    at_most_the_valid = group_advantages(progress, quality, 4, max_at_k=9)
+    torch.testing.assert_close(at_most_the_valid, expected.float())
 
 
 @st.composite
@@ -140,22 +139,3 @@ def test_a_milestone_is_worth_little_however_rare(size):
     mixed[0] = -7.0
     lone_valid = group_advantages(mixed, torch.tensor([0.5] + [NAN] * (size - 1)), size)[0]
     assert failed(7, *[0] * (size - 1))[0] < min(lone_valid, 0.7 / VALID_STEP)
-
-
-@pytest.mark.parametrize("k", [None, 2])
-def test_equal_programs_share_their_ranks(k):
-    """Luck in the score does not distinguish copies of a program."""
-    progress, quality = torch.full((4,), -7.0), torch.tensor([0.1, 0.9, 0.5, 0.6])
-    advantages = group_advantages(progress, quality, 4, k, program=torch.tensor([7, 7, 1, 2]))
-    assert advantages[0] == advantages[1]
-    assert not torch.equal(advantages, group_advantages(progress, quality, 4, k))
-
-
-def test_the_gain_vanishes_once_the_best_is_common():
-    def push(copies):
-        quality = torch.tensor([1.0] * copies + [0.0] * (16 - copies))
-        advantages = group_advantages(torch.full((16,), -7.0), quality, 16, max_at_k=8)
-        return (advantages[0] - advantages[-1]).item()
-
-    assert push(1) > push(4) > push(8) > push(12) >= 0
-    assert push(12) < push(1) / 50

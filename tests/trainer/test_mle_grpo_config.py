@@ -11,22 +11,13 @@ def config(**kwargs):
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"duration_weighting": "sqrt"}, "duration_weighting must be"),
-        ({"duration_weight_low": 1.5}, "duration_weight_low must be"),
         ({"duration_weight_low": float("nan")}, "duration_weight_low must be"),
-        ({"duration_weight_high": 0.5}, "duration_weight_high at least 1"),
         ({"objective": "max_at_k", "duration_weight_low": 0.5}, "duration_weighting='none' has none"),
-        ({"improve_probability": 1.5}, "improve_probability must be"),
         ({"share_prompts": True, "gradient_checkpointing": True}, "share_prompts keeps"),
-        ({"max_in_flight": 16}, "max_in_flight=16 needs async_rollouts"),
         ({"async_rollouts": True, "max_in_flight": 12}, "must be a multiple of generation_batch_size=8"),
-        ({"async_rollouts": True, "max_in_flight": 0}, "must be a multiple"),
         ({"objective": "best"}, "objective must be 'reward', .* or the dotted name of a class, got 'best'"),
-        ({"objective": "mean_rank", "max_at_k": 4}, "needs objective='max_at_k'"),
-        ({"objective": "max_at_k", "max_at_k": 1}, "max_at_k must be from 2 to num_generations=8"),
         ({"objective": "max_at_k", "max_at_k": 9}, "max_at_k must be from 2"),
         ({"objective": "max_at_k", "scale_rewards": "batch"}, "leave scale_rewards"),
-        ({"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"}, "leave scale_rewards"),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):
@@ -34,32 +25,22 @@ def test_bad_values_are_refused(kwargs, message):
         config(**kwargs)
 
 
-def test_two_batches_are_in_flight_unless_asked_otherwise():
+def test_defaults_depend_on_other_options():
     assert config(async_rollouts=True, gradient_accumulation_steps=2).max_in_flight == 2 * 16
-    assert config(async_rollouts=True, max_in_flight=8).max_in_flight == 8
     assert config(async_rollouts=True, use_vllm=True, vllm_mode="server").max_in_flight == 3 * 8
-
-
-def test_unset_weighting_depends_on_the_objective():
-    """No weight on single samples is neutral if programs fail or differ, but the paper has one."""
-    assert config(async_rollouts=True).duration_weighting == "linear"
+    assert config(gradient_accumulation_steps=3).completions_per_process == 24
+    # No weight on single samples is neutral if programs fail or differ, but the paper has one
+    assert config().duration_weighting == "linear"
     assert config(objective="max_at_k").duration_weighting == "none"
-    assert config(objective="mean_rank", duration_weighting="linear").duration_weighting == "linear"
-
-
-@pytest.mark.parametrize(("size", "k"), [(2, 2), (4, 2), (16, 8), (128, 8)])
-def test_k_is_half_the_group_and_at_most_8(size, k):
-    args = config(objective="max_at_k", num_generations=size, per_device_train_batch_size=size)
-    assert args.max_at_k == k
+    for size, k in ((2, 2), (16, 8), (128, 8)):
+        args = config(objective="max_at_k", num_generations=size, per_device_train_batch_size=size)
+        assert args.max_at_k == k
 
 
 @pytest.mark.parametrize(
     ("kwargs", "boundary"),
     [
         ({"gradient_accumulation_steps": 4}, 1),  # steps_per_generation follows it
-        ({"num_iterations": 3}, 3),
-        ({"steps_per_generation": 4, "gradient_accumulation_steps": 2}, 2),
-        ({"steps_per_generation": 4, "gradient_accumulation_steps": 8}, 1),
         ({"steps_per_generation": 4, "gradient_accumulation_steps": 6}, 2),  # they end together after two steps
         ({"steps_per_generation": 2, "gradient_accumulation_steps": 4, "num_iterations": 3}, 3),
     ],

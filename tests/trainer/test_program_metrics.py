@@ -40,9 +40,6 @@ def test_metrics_of_a_batch():
     expected = {"duration_s/p50": 2.5, "duration_s/mean": 3.75, "duration_weight/min": 0.5, "duration_weight/max": 1.5}
     expected |= {"cpu_s/mean": 1.5, "queue_wait_s/mean": 1.0, "queue_wait_s/max": 2.0}
     assert metrics | expected == metrics
-
-
-def test_best_score_has_a_direction():
     assert program_metrics(BATCH, higher_is_better=False, instrumented=True)["score/best"] == 0.6
     assert "score/best" not in program_metrics(BATCH, higher_is_better=None, instrumented=True)
 

@@ -58,9 +58,8 @@ def test_how_long_it_still_takes(monkeypatch, capsys):
     ("rates", "said"),
     [
         ((0.0, 0.0), "no program was valid: "),
-        ((0.0, 0.25, 0.0), None),
         ((0.0, 0.9, 0.0, 0.0, 0.0), "no program was valid after step 2: "),
-        ((0.9, 0.0, None, None), None),
+        ((0.0, 0.25, 0.0, None, None), None),
     ],
 )
 def test_a_run_without_a_valid_program_says_so(capsys, rates, said):

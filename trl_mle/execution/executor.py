@@ -70,7 +70,7 @@ class ExecutionResult:
 class ProgramFuture(Future[ExecutionResult]):
     """The result of a program that is queued, running or finished."""
 
-    started: float | None = None  # when it got its slot, by `time.monotonic()`, if the executor reports it
+    started: float | None = None  # when it got its slot, by `time.monotonic()`
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,13 +112,10 @@ class Executor(ABC):
     An executor pickles as its constructor's arguments, and starts again where it is unpickled.
 
     Attributes:
-        reports_start (`bool`, *optional*, defaults to `False`):
-            Whether a future's `started` says when a program started.
         is_local (`bool`, *optional*, defaults to `False`):
             Whether programs run on this machine, on the cores that `training_cores` leaves to them.
     """
 
-    reports_start = False
     is_local = False
     _arguments: tuple[tuple, dict[str, Any]]
 

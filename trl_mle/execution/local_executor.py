@@ -101,7 +101,6 @@ class LocalExecutor(Executor):
     ```
     """
 
-    reports_start = True
     is_local = True
 
     def __init__(

@@ -1,6 +1,5 @@
 """The prompts of groups, the rewards of their completions, and what is logged about both."""
 
-import random
 from collections import Counter
 from pathlib import Path
 
@@ -64,8 +63,9 @@ def test_groups_are_asked_as_often_as_configured(trainer):
     }
     assert abs(kinds["wine"]["improve"] / 1000 - 0.6) < 4 * (0.24 / 1000) ** 0.5
     assert kinds["diabetes"]["improve"] == 0  # the pool has none
-    parents = Counter(g["parent_id"] for g in groups if g["prompt_kind"] == "improve")
-    assert len(parents) == 5
+    assert len({g["parent_id"] for g in groups if g["prompt_kind"] == "improve"}) == 5
+    assert choose(trainer, 5) == chosen[: 5 * 10 * GROUP_SIZE]  # a function of the seed
+    assert choose(trainer, 5, seed=43) != chosen[: 5 * 10 * GROUP_SIZE]
 
 
 def test_with_ideas_a_variation_of_a_good_one_is_asked_for():
@@ -94,14 +94,6 @@ def test_with_ideas_a_variation_of_a_good_one_is_asked_for():
     assert len(best) > len(varied) / 2
 
 
-def test_the_choice_is_a_function_of_the_seed(trainer):
-    fill(trainer.solution_prompts.pool)
-    first = choose(trainer, 5)
-    random.seed(7)
-    assert choose(trainer, 5) == first
-    assert choose(trainer, 5, seed=43) != first
-
-
 def test_scores_on_other_rows_are_not_resumed(trainer):
     prompts = trainer.solution_prompts
     state = prompts.state_dict()
@@ -111,21 +103,18 @@ def test_scores_on_other_rows_are_not_resumed(trainer):
 
 
 @pytest.mark.parametrize("show", [False, True])
-def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer, show):
-    trainer.args.show_test_score = show
-    prompt = trainer.solution_prompts.prompt_with(Solution("wine", "x = 1", "validation 0.5", 0.87654, step=0))[0][
-        "content"
-    ]
-    trainer.args.show_test_score = False
-    assert "```python\nx = 1\n```" in prompt
-    assert "validation 0.5" in prompt
-    assert ("0.87654" in prompt) is show
+def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer, monkeypatch, show):
+    monkeypatch.setattr(trainer.args, "show_test_score", show)
+    [message] = trainer.solution_prompts.prompt_with(Solution("wine", "x = 1", "validation 0.5", 0.87654, step=0))
+    assert "```python\nx = 1\n```" in message["content"]
+    assert "validation 0.5" in message["content"]
+    assert ("0.87654" in message["content"]) is show
 
 
 def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, monkeypatch):
     short = [{"role": "user", "content": "Kaggle competition: wine"}]
     monkeypatch.setattr("trl_mle.trainer.asking.dataset.scratch_prompt", lambda comp, limits, begin_program: short)
-    with pytest.raises(ValueError, match=r"asks to improve .* max_prompt_length=60: raise it, or disable"):
+    with pytest.raises(ValueError, match="asks to improve"):
         make_trainer(program_model, tmp_path, max_prompt_length=60)
     make_trainer(program_model, tmp_path, max_prompt_length=60, improve_probability=0.0)
 

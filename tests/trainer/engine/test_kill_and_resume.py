@@ -100,11 +100,14 @@ def test_of_two_processes(program_model, tmp_path, options):
 
 
 def test_a_checkpoint_that_was_not_written_to_its_end_is_passed_over(tmp_path):
-    for name, state in [("checkpoint-8", "{}"), ("checkpoint-10", '{"epoch": 0.'), ("checkpoint-12", None)]:
+    states = {"checkpoint-8": "{}", "checkpoint-10": '{"epoch": 0.', "checkpoint-12": None, "checkpoint-14": "{}"}
+    for name, state in states.items():
         (tmp_path / name).mkdir()
-        (tmp_path / name / "rng_state.pth").touch()
+        if name != "checkpoint-14":  # of the model alone (`save_only_model`)
+            (tmp_path / name / "rng_state.pth").touch()
         if state is not None:
             (tmp_path / name / "trainer_state.json").write_text(state)
     assert checkpoint_to_resume("true", tmp_path) == str(tmp_path / "checkpoint-8")
-    with pytest.raises(ValueError, match="checkpoint-12 is left out"):
-        checkpoint_to_resume(str(tmp_path / "checkpoint-12"), tmp_path)
+    for name in ("checkpoint-12", "checkpoint-14"):
+        with pytest.raises(ValueError, match=f"{name} is left out"):
+            checkpoint_to_resume(str(tmp_path / name), tmp_path)

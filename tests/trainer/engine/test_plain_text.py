@@ -45,15 +45,21 @@ ASKED = {"role": "user", "content": "Go on."}
 BEGUN = [ASKED, {"role": "assistant", "content": OPENING}]
 
 
-def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path):
-    """What it goes on with is part of the completion's text, but not of its tokens."""
-    seen = []
+def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path, monkeypatch):
+    """What it goes on with is part of the completion's text, but not of its tokens; a reward model reads one answer."""
+    folder = tmp_path / "reward_model"
+    AutoModelForSequenceClassification.from_pretrained(tiny_model, num_labels=1).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_model).save_pretrained(folder)
+    seen, read, render = [], [], grpo_trainer.apply_chat_template
 
     def reward(prompts, completions, **kwargs):
         seen.extend(zip(prompts, completions, strict=True))
         return text_reward(completions)
 
-    trainer = make_trainer(tiny_model, tmp_path, reward, max_steps=1)
+    trainer = make_trainer(tiny_model, tmp_path, [reward, str(folder)], max_steps=1)
+    monkeypatch.setattr(
+        grpo_trainer, "apply_chat_template", lambda row, *args: read.append(row["messages"]) or render(row, *args)
+    )
     (plain, ids), _, _ = trainer._tokenize_prompts([[ASKED], BEGUN])
     tokenizer = trainer._tokenizer
     assert ids == plain + tokenizer(OPENING, add_special_tokens=False)["input_ids"]
@@ -62,37 +68,20 @@ def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path):
     trainer.train_dataset = Dataset.from_list([{"prompt": BEGUN}] * len(trainer.train_dataset))
     trainer.train()
     assert seen
+    assert read
+    assert all([turn["role"] for turn in turns] == ["user", "assistant"] for turns in read)
+    assert all(turns[1]["content"].startswith(OPENING) for turns in read)
     for prompt, completion in seen:
         assert prompt == [ASKED]
         assert completion[0]["content"].startswith(OPENING)
     assert trainer._logs["completion"][0][0]["content"].startswith(OPENING)
 
 
-def test_a_reward_model_reads_one_answer(tiny_model, tmp_path, monkeypatch):
-    folder = tmp_path / "reward_model"
-    AutoModelForSequenceClassification.from_pretrained(tiny_model, num_labels=1).save_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    tokenizer.save_pretrained(folder)
-    trainer = make_trainer(tiny_model, tmp_path, [text_reward, str(folder)], max_steps=1)
-    seen, render = [], grpo_trainer.apply_chat_template
-    monkeypatch.setattr(
-        grpo_trainer, "apply_chat_template", lambda row, *args: seen.append(row["messages"]) or render(row, *args)
-    )
-    trainer.train_dataset = Dataset.from_list([{"prompt": BEGUN}] * len(trainer.train_dataset))
-    trainer.train()
-    assert seen
-    for asked, answer in seen:
-        assert (asked["role"], answer["role"]) == ("user", "assistant")
-        assert answer["content"].startswith(OPENING)
-
-
 @pytest.mark.parametrize(
     ("template", "prompt", "kwargs", "end"),
     [
-        (THINKS, [ASKED], {}, "assistant\n"),
         (THINKS, [ASKED], {"enable_thinking": False}, "assistant\n<think>\n\n</think>\n\n"),
         (THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
-        (ALWAYS_THINKS, [ASKED], {"enable_thinking": False}, "assistant\n<think>\n"),
         (ALWAYS_THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
     ],
 )

@@ -12,7 +12,7 @@ import torch
 from accelerate import Accelerator
 from trl.generation.vllm_generation import VLLMGeneration
 
-from trl_mle.trainer.engine.vllm_server import VLLMServer, VLLMServerError, _check_status
+from trl_mle.trainer.engine.vllm_server import VLLMServer, VLLMServerError
 
 
 PROMPTS = [[5, 6], [5, 6], [7], [7]]
@@ -96,22 +96,17 @@ def test_no_request_is_in_flight_while_weights_change(server, client):
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "message"),
+    ("name", "error", "raised"),
     [
-        ("completions", requests.ReadTimeout("too late"), "^the vLLM server failed: ReadTimeout: too late$"),
-        ("completions", KeyError("choices"), "failed: KeyError: 'choices'"),
-        ("half", None, "failed: ValueError: 3 of 4 completions"),
+        ("completions", requests.ReadTimeout("too late"), VLLMServerError),
+        ("completions", KeyError("choices"), VLLMServerError),
+        ("half", None, VLLMServerError),
+        ("completions", ZeroDivisionError(), ZeroDivisionError),
     ],
 )
-def test_what_fails_is_the_servers_failure(server, client, name, error, message):
+def test_what_fails_is_the_servers_failure_or_ours(server, client, name, error, raised):
     client.failing[name] = error
-    with pytest.raises(VLLMServerError, match=message):
-        server.generate(PROMPTS, None, 2)
-
-
-def test_what_is_not_its_failure_is_raised(server, client):
-    client.failing["completions"] = ZeroDivisionError()
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(raised):
         server.generate(PROMPTS, None, 2)
 
 
@@ -125,10 +120,3 @@ def test_an_update_that_breaks_off(server, client, name):
         server.sync_weights()
     # Once for their names and shapes, and then whole: under ZeRO-3 all processes must take part
     assert gathered == ["weight", "bias"] * 2
-
-
-def test_a_status_is_a_failure():
-    response = requests.Response()
-    response.status_code, response._content = 500, b"no memory"
-    with pytest.raises(requests.HTTPError, match="500: no memory"):
-        _check_status(response)

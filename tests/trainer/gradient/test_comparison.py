@@ -25,8 +25,10 @@ def rows_of(qualities, programs=(None,) * 16):
     return [Completion(None, "scratch", None, None, evaluation) for evaluation in evaluations]
 
 
-def test_equal_programs_are_alike():
-    comparison = Comparison(settings("mean_rank"), [text_reward], torch.ones(1))
+@pytest.mark.parametrize("objective", ["mean_rank", "max_at_k"])
+def test_equal_programs_are_alike(objective):
+    """Luck in the score does not distinguish copies of a program."""
+    comparison = Comparison(settings(objective), [text_reward], torch.ones(1))
     rows = rows_of([0.1, 0.9, 0.5, NAN], programs=["x", "x  # again", "y", "z"])
     advantages = comparison.advantages(rows, torch.zeros(4, 1))
     assert advantages[0] == advantages[1]
@@ -64,11 +66,6 @@ def test_groups_without_a_quality_part_are_counted():
     rows = rows_of([0.5, 0.5, NAN, NAN] + [NAN] * 4 + [0.5, NAN, NAN, NAN] + [0.1, 0.2, NAN, NAN])
     comparison.advantages(rows, torch.zeros(16, 1))
     assert comparison.metrics() == {"no_quality_rate": 0.75}  # all but the last
-
-
-def test_the_paper_leaves_groups_to_trl():
-    comparison = Comparison(settings("reward"), [text_reward], torch.ones(1))
-    assert comparison.advantages(rows_of([0.5, NAN]), torch.zeros(2, 1)) is None
 
 
 def scored(completions, log_extra, **kwargs):
@@ -136,13 +133,7 @@ def test_the_advantages_of_ones_own_objective():
         comparison.advantages(rows, rewards)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("support.Mine", r"^objective: support\.Mine cannot be imported: .*"),
-        (f"{__name__}.scored", "scored is not a class with a method `advantages`: see docs/objective.md"),
-    ],
-)
-def test_what_is_no_objective(tiny_model, tmp_path, name, message):
-    with pytest.raises(ValueError, match=f"{message}$"):
+@pytest.mark.parametrize("name", ["support.Mine", f"{__name__}.scored"])
+def test_what_is_no_objective(tiny_model, tmp_path, name):
+    with pytest.raises(ValueError, match=r"cannot be imported|is not a class with a method"):
         make_trainer(tiny_model, tmp_path, scored, objective=name)

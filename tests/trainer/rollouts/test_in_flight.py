@@ -70,9 +70,7 @@ def steps(sampler, batches, count=4):
     ("is_server", "batches", "expected"),
     [
         # a: asked, r: received; the first step has more to fill
-        (False, 1, [("ar", "", {0})] * 4),
         (False, 2, [("arar", "", {0})] + [("ar", "", {1})] * 3),
-        (True, 1, [("ar", "", {0})] * 4),
         (True, 2, [("ara", "", {0})] + [("ra", "", {1})] * 3),  # r comes first: it was asked for in the step before
         (True, 3, [("arara", "", {0}), ("ra", "", {1})] + [("ra", "", {2})] * 2),
     ],
