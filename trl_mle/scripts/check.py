@@ -73,7 +73,7 @@ def look(
     return row
 
 
-def _look_at(name: str) -> dict[str, Any]:
+def _look_at(name: str) -> dict[str, Any]:  # which a process can be sent by its name
     return _look(name)
 
 

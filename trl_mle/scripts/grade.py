@@ -76,7 +76,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(competition: Competition, score: Score | None, facts: dict[str, Any], table: Table, as_json: bool) -> int:
-    """Prints a result for people or machines; returns the exit code."""
     is_valid = score is not None and score.valid
     if as_json:
         graded = {name: getattr(score, name, None) for name in ("held_out", "full")} | {"score": score and score.value}
@@ -105,7 +104,6 @@ def _add_score(table: Table, competition: Competition, score: Score | None) -> N
 
 
 def show_prompt(args: argparse.Namespace) -> int:
-    """Prints the prompt that the arguments of the command ask for."""
     competition = load_competition(args.competition, args.data_dir)
     with make_executor(one_program(args)) as executor:
         messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)

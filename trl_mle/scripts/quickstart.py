@@ -41,16 +41,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """
-    The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or
-    `ValueError` if the folder or an option does not fit.
-    """
+    """The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or
+    `ValueError` if they do not fit."""
     path = folder / SETTINGS_FILE
     if not resume:
         if folder.is_dir() and any(file.name != ".lock" for file in folder.iterdir()):
             raise FileExistsError(
-                f"{folder} holds an earlier quickstart or something else: add --resume (make resume) to go on with "
-                "it, or name another with --output_dir (make quickstart OUTPUT=…)"
+                f"{folder} is not empty: add --resume (make resume) to go on with it, or name another --output_dir"
             )
         if not 0 <= options.get("seed", 0) < 2**32:
             raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {options['seed']}")
@@ -88,7 +85,6 @@ def quickstart(settings: dict[str, Any], folder: Path) -> int:
 
 
 def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[list[Any]]:
-    """The commands that are left to do."""
     starter, policy = folder / "starter", folder / "policy"
     before = settings["model"] or starter
     common = ["--competitions", settings["competition"], "--sandbox", sandbox]
@@ -119,7 +115,7 @@ def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[l
 
 
 def device_options() -> list[Any]:
-    """Options of `trl-mle train` for a pretrained model: a GPU if there is one, and the numbers that are fast here."""
+    """Options of `trl-mle train` for a pretrained model."""
     import torch
 
     from trl_mle.models import is_bfloat16_faster

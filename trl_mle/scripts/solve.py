@@ -63,9 +63,7 @@ def seconds_of(text: str) -> float:
 
 
 def solve(args: SolveArguments) -> Path:
-    """
-    Searches for the best submission, writes it, and prints a summary. Raises `ValueError` if no program was valid.
-    """
+    """Searches for the best submission, writes it, and prints a summary. Raises `ValueError` without a valid program."""
     began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
     final = final_competition(competition)
@@ -100,9 +98,7 @@ def solve(args: SolveArguments) -> Path:
             evaluations = search(harness, args.budget_s - (monotonic() - began), console, write_best)
         except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
-                console.print(
-                    f"interrupted: {folder / SUBMISSION} is the best so far; the same command goes on", soft_wrap=True
-                )
+                console.print(f"interrupted: the best so far is {folder / SUBMISSION}", soft_wrap=True)
             raise
     if chosen is None:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)
@@ -115,7 +111,6 @@ def solve(args: SolveArguments) -> Path:
 
 
 def _harness(args: SolveArguments, competition: Competition, executor: Executor, folder: Path) -> Harness:
-    """The policy in the competition, with the log of an earlier run, if the folder has one."""
     if not (folder / LOG).is_file():
         for path in (folder / SUBMISSION, folder / PROGRAM):
             if path.exists():
