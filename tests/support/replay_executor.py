@@ -25,8 +25,6 @@ class ReplayExecutor(FakeExecutor):
     after 1 to 5 polls, a slow one after more.
     """
 
-    reports_start = True
-
     def __init__(self, wait_s: float = 0.0, patient: bool = False):
         self.wait_s = wait_s
         self.patient = patient

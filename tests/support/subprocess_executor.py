@@ -16,7 +16,6 @@ class SubprocessExecutor(Executor):
 
     limits = Limits(timeout_s=30, memory_mb=1024)
     slots = 2
-    reports_start = True
     description = "programs are plain subprocesses"
 
     made: ClassVar[list["SubprocessExecutor"]] = []

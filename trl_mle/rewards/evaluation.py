@@ -34,6 +34,7 @@ class Evaluation:
 
     @property
     def valid(self) -> bool:
+        """Whether there is a valid submission."""
         return self.score is not None and self.score.valid
 
     @property

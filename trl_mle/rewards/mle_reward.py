@@ -172,6 +172,7 @@ class MLEReward:
         return (4 if self.reuse_results else 2) * once_s
 
     def evaluate(self, completion: str, competition: Competition | str) -> Evaluation:
+        """Evaluates one completion."""
         return self.evaluate_many([(completion, competition)])[0]
 
     def evaluate_many(

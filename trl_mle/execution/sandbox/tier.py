@@ -19,11 +19,8 @@ FIRST_SLOT_UID, FIRST_GUARD_UID = 57000, 53000
 
 @dataclass(frozen=True)
 class Tier:
-    """A tier of the sandbox: its facts, and how it starts. Other code asks for facts, never for a name. The fields
-    reach the code in `inside/` with each program's job.
-
-    A new tier is a subclass in a file of this folder, and its place in `TIERS`.
-    """
+    """A tier of the sandbox: its facts, and how it starts. The fields reach the code in `inside/` with each program's
+    job. A new tier is a subclass in a file of this folder, and its place in `TIERS`."""
 
     name: ClassVar[str]  # as in `sandbox=`
     remedy: ClassVar[str] = ""  # how to make it work on a machine where it does not
