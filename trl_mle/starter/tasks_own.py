@@ -26,7 +26,7 @@ PROSE = 25  # mean number of characters from which texts are read word by word
 
 
 def own_tasks(competition: Competition) -> tuple[Task, ...]:
-    """Finds out what a program needs to know about a table. Raises an error if it is none, or has no usable column."""
+    """What a program needs to know about a table. Raises an error if it is none, or has no usable column."""
     try:
         train, test = (pd.read_csv(competition.public_dir / name) for name in ("train.csv", "test.csv"))
     except (OSError, ValueError) as error:
@@ -80,7 +80,6 @@ def _labels(competition: Competition, name: str, quoted: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A column's name, as a program writes it between double quotes."""
     return json.dumps(name, ensure_ascii=False)[1:-1]
 
 
