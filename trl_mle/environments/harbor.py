@@ -129,9 +129,7 @@ def _own_metric(competition: Competition, tests: Path) -> dict[str, Any]:
     module = importlib.import_module(name)
     if name.partition(".")[0] not in MODULES:
         if "." in name or not str(module.__file__).endswith(f"{name}.py"):
-            raise CompetitionError(
-                f"{competition.id!r}: put its metric {competition.metric} into one file, my_module.py"
-            )
+            raise CompetitionError(f"{competition.id!r}: put its metric {competition.metric} into one file")
         shutil.copyfile(str(module.__file__), tests / f"{name}.py")
     if isinstance(getattr(module, attribute), Metric):
         return {}

@@ -38,9 +38,7 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     for name, runs in pd.DataFrame(rows).groupby("competition"):
         for key in ("metric", "holdout"):
             if len(values := runs[key].unique()) > 1:
-                raise ValueError(
-                    f"{name} has {key}={values[0]} in one folder and {values[1]} in another: compare them apart"
-                )
+                raise ValueError(f"{name} has {key}={values[0]} in one folder and {values[1]} in another")
     return rows
 
 

@@ -26,12 +26,10 @@ def search(
     console: PlainConsole,
     on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
 ) -> list[Evaluation]:
-    """
-    Samples and executes programs in batches until `budget_s` of the log are up, at least a small batch, which shows
+    """Samples and executes programs in batches until `budget_s` of the log are up, at least a small batch, which shows
     how long programs take. Half of a later batch is written from scratch; the other half repairs programs that failed
     and improves the best so far. Prints a line for each, and calls `on_batch` with all evaluations so far. Raises
-    [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint has answered nothing of a batch.
-    """
+    [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint has answered nothing of a batch."""
     competition, log = harness.competition, harness.log
     results: dict[int, Evaluation] = {}
     indices = sorted(index for _, index in log.samples)  # of an earlier run

@@ -182,12 +182,10 @@ class LocalExecutor(Executor):
         with make_probe(self._run_dir, self._runner.inputs) as (_, input_):
             result = self._run_check(IMPORTS, input_)
         if result.outcome is not Outcome.OK:
-            missed = ", ".join(self._python.left_out)
+            missed = f", except {', '.join(self._python.left_out)}" if self._python.left_out else ""
             raise SandboxError(
                 f"programs cannot import the usual packages inside the sandbox ({self.tier}): {result.detail}",
-                f"Install them in {self._python.prefix}, readable for everyone: programs see the folders on sys.path, "
-                "but not what links there point to"
-                + (f", and not {missed}, where more than packages lies" if missed else ""),
+                f"Install them in {self._python.prefix}, readable for everyone; programs see sys.path{missed}",
             )
         names = {line.partition(" ")[0] for line in result.stdout.splitlines()}
         _PROVEN[self.tier, self._python] = tuple(name for name in REQUIRED + OPTIONAL if name in names)

@@ -8,8 +8,7 @@ import warnings
 from dataclasses import dataclass
 
 
-# Limits of a program that is analysed outside the sandbox. Solutions have some thousand characters, hundreds of nodes,
-# 20 levels
+# Limits of a program that is analysed outside the sandbox; solutions have hundreds of nodes, 20 levels
 MAX_LENGTH = 50_000  # characters: Python's parser takes the square of the time for some texts
 MAX_NODES = 10_000  # of the syntax tree: an instrumenter can take the square of the time
 MAX_DEPTH = 100  # of the syntax tree, so that recursive functions can follow it

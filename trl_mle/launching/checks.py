@@ -69,9 +69,8 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
                 print("\n".join(reasons), file=sys.stderr)
             return str(checkpoint)
         reasons.append(f"{checkpoint.name} is left out: {reason}")
-    raise ValueError(
-        f"resume_from_checkpoint: {'; '.join([f'there is no complete checkpoint in {folder}', *reasons])}"
-    )
+    why = "; ".join([f"there is no complete checkpoint in {folder}", *reasons])
+    raise ValueError(f"resume_from_checkpoint: {why}")
 
 
 def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
@@ -89,9 +88,7 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
         present.append(METRICS_FILE)
     if present:
         resume = "resume it with resume_from_checkpoint: true" if complete else "delete it"
-        raise FileExistsError(
-            f"output_dir {folder} holds a run or a model ({present[0]}): {resume}, or name another output_dir"
-        )
+        raise FileExistsError(f"output_dir {folder} holds {present[0]}: {resume}, or name another output_dir")
 
 
 def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
@@ -135,10 +132,8 @@ def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: L
     for competition in competitions:
         tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=args.begin_program))
         if args.max_prompt_length is not None and tokens > args.max_prompt_length:
-            raise ValueError(
-                f"the prompt of {competition.id} has {tokens} tokens, more than "
-                f"max_prompt_length={args.max_prompt_length}: raise it, or set it to null"
-            )
+            limit = f"max_prompt_length={args.max_prompt_length}"
+            raise ValueError(f"the prompt of {competition.id} has {tokens} tokens, more than {limit}: raise it")
 
 
 def prompt_tokens(tokenizer: Any, prompt: list[dict[str, str]]) -> int:

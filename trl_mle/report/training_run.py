@@ -62,9 +62,7 @@ def read_run(folder: Path) -> TrainingRun:
     if not history and executions.empty:
         runs = sorted(str(path.parent) for path in folder.glob(f"*/{METRICS_FILE}"))
         hint = f"did you mean {' or '.join(runs[:3])}?" if runs else "has the run begun, and is this its output_dir?"
-        raise FileNotFoundError(
-            f"{folder} holds no {METRICS_FILE} or executions/*.jsonl: {'; '.join(skipped) or hint}"
-        )
+        raise FileNotFoundError(f"{folder} holds no {METRICS_FILE} or executions: {'; '.join(skipped) or hint}")
     run = TrainingRun(history, executions, skipped=skipped)
     run.best = [best for best in _best(folder / "best_solutions") if best["competition"] in run.competitions]
     return run

@@ -72,10 +72,8 @@ class ProgramLog:
         if not changed and self._contents.get(competition, heading["content"]) != heading["content"]:
             changed = [f"content of {competition}"]
         if changed or competition not in self._headings:
-            raise ValueError(
-                f"{self.path} was made with other settings ({', '.join(changed)}): remove it, or use another "
-                "output_dir"
-            )
+            what = ", ".join(changed)
+            raise ValueError(f"{self.path} was made with other settings ({what}): use another output_dir")
 
     def now(self) -> float:
         """Seconds that the evaluation has taken, without the time between an interruption and its resumption."""

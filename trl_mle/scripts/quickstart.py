@@ -46,9 +46,7 @@ def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> dict[s
     path = folder / SETTINGS_FILE
     if not resume:
         if folder.is_dir() and any(file.name != ".lock" for file in folder.iterdir()):
-            raise FileExistsError(
-                f"{folder} is not empty: add --resume (make resume) to go on with it, or name another --output_dir"
-            )
+            raise FileExistsError(f"{folder} is not empty: add --resume (make resume), or name another --output_dir")
         if not 0 <= options.get("seed", 0) < 2**32:
             raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {options['seed']}")
         return DEFAULTS | options
@@ -57,9 +55,7 @@ def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> dict[s
     settings = json.loads(path.read_text(encoding="utf-8"))
     if settings | options != settings:
         were = ", ".join(f"{name}={value}" for name, value in settings.items())
-        raise ValueError(
-            f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)} to resume it"
-        )
+        raise ValueError(f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)}")
     return settings
 
 

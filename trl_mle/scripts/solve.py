@@ -26,12 +26,10 @@ LOG, SUBMISSION, PROGRAM = "programs.jsonl", "submission.csv", "solution.py"
 
 @dataclass(kw_only=True)
 class SolveArguments(SamplingArguments):
-    """
-    Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best one.
-    Half of the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new
+    """Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best
+    one. Half of the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new
     --test`, all hidden rows choose the program, which runs again with all labels and predicts the unlabelled rows. The
-    best submission so far is always on disk. Running the command again resumes the search.
-    """
+    best submission so far is always on disk. Running the command again resumes the search."""
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
     policy: str = field(
@@ -103,9 +101,7 @@ def solve(args: SolveArguments) -> Path:
     if chosen is None:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)
         reason = "no valid program was valid when run again" if submissions else "no program made a valid submission"
-        raise ValueError(
-            f"{reason} (all programs: {harness.log.path}): give it more time (--budget), or use another policy"
-        )
+        raise ValueError(f"{reason} ({harness.log.path}): raise --budget, or use another policy")
     _report(evaluations, chosen, competition, final is not None, harness.log.now(), folder)
     return folder / SUBMISSION
 

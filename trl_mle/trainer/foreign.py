@@ -21,19 +21,14 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
     `duration_s`, and with `outcome` those of [`PROGRAM_COLUMNS`], all optional. Another objective than `"reward"`
     needs `quality` (larger is better, `None` if not valid)."""
     if objective != "reward" and "quality" not in logged:
-        raise ValueError(
-            f"objective={objective!r} needs log_extra('quality', [...]), None where a completion is not valid, or an "
-            "MLEReward"
-        )
+        raise ValueError(f"objective={objective!r} needs log_extra('quality', [...]), or an MLEReward")
     names = ["duration_s"]
     names += ["quality"] if objective != "reward" else []
     names += PROGRAM_COLUMNS if "outcome" in logged else []
     columns = {name: logged[name] for name in names if name in logged}
     for name, values in columns.items():
         if len(values) != count:
-            raise ValueError(
-                f'log_extra("{name}", ...) got {len(values)} values for {count} completions: log one each'
-            )
+            raise ValueError(f'log_extra("{name}", ...) got {len(values)} values for {count} completions')
         if name in NUMBERS:
             columns[name] = values = [None if value is None or math.isnan(value) else value for value in values]
         if name == "duration_s" and (

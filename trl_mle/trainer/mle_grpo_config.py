@@ -157,9 +157,8 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"max_at_k={self.max_at_k} needs objective='max_at_k', got {self.objective!r}")
         stock = self.scale_rewards == "group" and self.multi_objective_aggregation == "sum_then_normalize"
         if self.objective != "reward" and not stock:
-            raise ValueError(
-                f"objective={self.objective!r} needs the default scale_rewards, multi_objective_aggregation"
-            )
+            options = "scale_rewards and multi_objective_aggregation"
+            raise ValueError(f"objective={self.objective!r} needs the defaults of {options}")
 
     def _check_duration_weighting(self) -> None:
         if self.duration_weighting is None:
@@ -168,9 +167,7 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
         low, high = self.duration_weight_low, self.duration_weight_high
         if not 0 <= (0 if low is None else low) <= 1 <= (1 if high is None else high):
-            raise ValueError(
-                f"duration_weight_low must be from 0 to 1, and duration_weight_high at least 1, got {low} and {high}"
-            )
+            raise ValueError(f"duration_weight_low to duration_weight_high must include 1, got {low} and {high}")
         if self.duration_weighting == "none" and (low, high) != (None, None):
             raise ValueError("duration_weight_low and duration_weight_high need duration_weighting='linear'")
 

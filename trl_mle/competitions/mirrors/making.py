@@ -50,9 +50,7 @@ def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, se
     rows = facts["rows"] if rows is None else rows
     least = facts.get("least_rows", LEAST_ROWS)
     if not least <= rows <= MAX_ROWS:
-        raise CompetitionError(
-            f"the mirror of {competition_id!r} can have from {least} to {MAX_ROWS} rows, not {rows}"
-        )
+        raise CompetitionError(f"mirrors of {competition_id!r} have from {least} to {MAX_ROWS} rows, not {rows}")
     random = np.random.RandomState(seed)  # because numpy promises that its stream never changes
     drawn = mirror.draw(rows, random)
 

@@ -61,9 +61,7 @@ def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
     elif isinstance(train_dataset, Dataset):
         groups = trainer.args.completions_per_batch // trainer.args.group_size
         if len(train_dataset) < groups:  # TRL would drop all of it
-            raise ValueError(
-                f"train_dataset has {len(train_dataset)} rows, a batch has {groups} groups: repeat its rows"
-            )
+            raise ValueError(f"train_dataset has {len(train_dataset)} rows for {groups} groups: repeat its rows")
         datasets.insert(0, train_dataset)
     if trainer.environment_factories is not None:
         return

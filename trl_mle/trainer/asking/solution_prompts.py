@@ -22,12 +22,10 @@ Prompt = list[dict[str, str]]
 
 
 class SolutionPrompts:
-    """
-    Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
+    """Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
     `args.improve_probability`, a group of completions improves an earlier solution, or with `args.ideas` varies its
     idea. A group's prompt is a function of the seed, the generation and the group's number, and all processes observe
-    the same programs, so that a group's members agree on every process.
-    """
+    the same programs, so that a group's members agree on every process."""
 
     def __init__(
         self, competitions: TaskSet, args: MLEGRPOConfig, limits: Limits, count_tokens: Callable[[Prompt], int]

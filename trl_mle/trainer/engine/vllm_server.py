@@ -33,11 +33,9 @@ class Request:
 
 
 class VLLMServer:
-    """
-    Wraps TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] if a server samples: between [`ask`] and
+    """Wraps TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] if a server samples: between [`ask`] and
     [`collect`], a thread of the main process waits for it. All processes call the methods together, and if the server
-    fails, all of them raise [`VLLMServerError`].
-    """
+    fails, all of them raise [`VLLMServerError`]."""
 
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float):
         self._generation = generation

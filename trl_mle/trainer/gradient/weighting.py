@@ -16,11 +16,9 @@ DECAY = 0.9  # decay of a rollout's share in the running mean, per later batch's
 
 
 class Weighting:
-    """
-    Duration weights of the batches of a run. Where rollouts wait for later steps, a batch may hold a single group of a
-    competition: there, the mean runs over earlier rollouts, too, which decay by 0.9 for every batch's worth of later
-    ones of their competition.
-    """
+    """Duration weights of the batches of a run. Where rollouts wait for later steps, a batch may hold a single group
+    of a competition: there, the mean runs over earlier rollouts, too, which decay by 0.9 for every batch's worth of
+    later ones of their competition."""
 
     def __init__(self, args: MLEGRPOConfig):
         self.args = args

@@ -17,11 +17,9 @@ from trl_mle.trainer.rollouts.sampler import Sampler
 
 
 class RolloutsInFlight:
-    """
-    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. All processes
-    call its methods together. While they wait, they exchange every fifth of a second which programs have finished, so
-    that no timeout of a collective operation limits a program.
-    """
+    """A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. All
+    processes call its methods together. While they wait, they exchange every fifth of a second which programs have
+    finished, so that no timeout of a collective operation limits a program."""
 
     def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, keeps_logps: bool = True):
         self.ledger = ledger
@@ -36,7 +34,9 @@ class RolloutsInFlight:
         """Samples until `max_in_flight` rollouts are in flight, `count` of each batch that `choose` chooses. A vLLM
         server samples the last batch while the trainer continues."""
         began = time.monotonic()
-        self._restart()  # with fewer in flight than before none may be added
+        if self._restored:  # after a resume, executes unfinished programs again
+            self._restored = False
+            self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
         if self._sampler.rows:
             self._arrive()
         ledger = self.ledger
@@ -99,12 +99,6 @@ class RolloutsInFlight:
         added = self.ledger.add(gather_object(rollouts), self._sampler.step)
         start = PartialState().process_index * len(rollouts)
         self._execute(added[start : start + len(rollouts)])
-
-    def _restart(self) -> None:
-        """After a resume, executes unfinished programs again."""
-        if self._restored:
-            self._restored = False
-            self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
 
     def _execute(self, rollouts: list[Rollout]) -> None:
         has_ids = all("competition" in rollout.row for rollout in rollouts)

@@ -23,10 +23,8 @@ class Rollout:
 
 
 class RolloutLedger:
-    """
-    The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
-    which these finish, whenever they were sampled; none is dropped: at any time sampled = trained + in flight.
-    """
+    """The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
+    which these finish, whenever they were sampled; none is dropped: at any time sampled = trained + in flight."""
 
     def __init__(self, max_in_flight: int, group_size: int):
         self.max_in_flight = max_in_flight

@@ -16,11 +16,9 @@ from trl_mle.trainer.rollouts.ledger import Rollout
 
 
 class Sampler:
-    """
-    Samples completions on request: a vLLM server starts at once; other engines sample when the completions are
+    """Samples completions on request: a vLLM server starts at once; other engines sample when the completions are
     received. All processes call its methods together. With `keeps_logps` rollouts may be trained on after an update,
-    and need log-probabilities: the trainer's, or the server's if it samples while the policy changes.
-    """
+    and need log-probabilities: the trainer's, or the server's if it samples while the policy changes."""
 
     def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
         self._trainer = trainer
