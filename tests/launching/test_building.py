@@ -23,7 +23,7 @@ def parsed(*more):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"),
+        (["--gpu_slots", "0"], "a colocated vLLM keeps its GPU memory: set vllm_enable_sleep_mode"),
         (["--gpu_slots", "0", "--vllm_enable_sleep_mode", "true"], None),
         (["--vllm_mode", "server", "--gpu_slots", "0"], None),
     ],
@@ -37,12 +37,12 @@ def test_vllm_beside_programs_on_a_gpu(more, message):
 def test_an_adapter_under_fsdp_is_refused(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     _, training_args, _ = parsed("--use_vllm", "true")
-    with pytest.raises(ValueError, match="accelerate would silently train with DDP"):
+    with pytest.raises(ValueError, match="FSDP needs GPUs: use ddp or zero3"):
         check_engine(training_args, [], use_peft=False)
     training_args.use_cpu = False
     monkeypatch.setattr("torch.accelerator.is_available", lambda: True)
     check_engine(training_args, [], use_peft=False)
-    with pytest.raises(ValueError, match=r"^use_vllm: under FSDP, TRL would merge the adapter"):
+    with pytest.raises(ValueError, match=r"^use_vllm: FSDP cannot merge the adapter"):
         check_engine(training_args, [], use_peft=True)
 
 

@@ -78,7 +78,7 @@ def test_another_competition_of_the_same_name_is_refused(tmp_path):
     complete(log, "text", competition="digits")
     for others in ({}, {"wine": "a"}, {"digits": "b", "diabetes": "c"}):
         assert len(ProgramLog(path, {"seed": 1}, others).samples) == 2
-    with pytest.raises(ValueError, match=r"was made with other settings \(content of digits\): remove it"):
+    with pytest.raises(ValueError, match=r"was made with other settings \(content of digits\): use"):
         ProgramLog(path, {"seed": 1}, {"wine": "a", "digits": "c"})
 
 

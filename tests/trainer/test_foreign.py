@@ -34,9 +34,9 @@ def test_what_a_column_says():
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        ({"duration_s": [1.0]}, {}, "got 1 values for 2 completions: log one per"),
-        ({"duration_s": [1.0, -1]}, {}, "got -1: log seconds, or None where"),
-        ({}, {"objective": "max_at_k"}, "needs the quality of valid completions"),
+        ({"duration_s": [1.0]}, {}, "got 1 values for 2 completions"),
+        ({"duration_s": [1.0, -1]}, {}, "got -1: log seconds, or None"),
+        ({}, {"objective": "max_at_k"}, "needs log_extra\\('quality'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused(columns, options, message):

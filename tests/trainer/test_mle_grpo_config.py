@@ -12,8 +12,8 @@ def config(**kwargs):
     ("kwargs", "message"),
     [
         ({"duration_weighting": "sqrt"}, "duration_weighting must be"),
-        ({"duration_weight_low": 1.5}, "duration_weight_low must be"),
-        ({"duration_weight_low": float("nan")}, "duration_weight_low must be"),
+        ({"duration_weight_low": 1.5}, "duration_weight_low to duration_weight_high must"),
+        ({"duration_weight_low": float("nan")}, "duration_weight_low to duration_weight_high must"),
         ({"duration_weight_high": 0.5}, "duration_weight_high at least 1"),
         ({"objective": "max_at_k", "duration_weight_low": 0.5}, "duration_weighting='none' has none"),
         ({"improve_probability": 1.5}, "improve_probability must be"),
@@ -25,8 +25,11 @@ def config(**kwargs):
         ({"objective": "mean_rank", "max_at_k": 4}, "needs objective='max_at_k'"),
         ({"objective": "max_at_k", "max_at_k": 1}, "max_at_k must be from 2 to num_generations=8"),
         ({"objective": "max_at_k", "max_at_k": 9}, "max_at_k must be from 2"),
-        ({"objective": "max_at_k", "scale_rewards": "batch"}, "leave scale_rewards"),
-        ({"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"}, "leave scale_rewards"),
+        ({"objective": "max_at_k", "scale_rewards": "batch"}, "needs the defaults of scale_rewards"),
+        (
+            {"objective": "mean_rank", "multi_objective_aggregation": "normalize_then_sum"},
+            "needs the defaults of scale_rewards",
+        ),
     ],
 )
 def test_bad_values_are_refused(kwargs, message):

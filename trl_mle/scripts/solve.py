@@ -96,7 +96,7 @@ def solve(args: SolveArguments) -> Path:
             evaluations = search(harness, args.budget_s - (monotonic() - began), console, write_best)
         except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
-                console.print(f"interrupted: the best so far is {folder / SUBMISSION}", soft_wrap=True)
+                console.print(f"interrupted: {folder / SUBMISSION} is the best so far", soft_wrap=True)
             raise
     if chosen is None:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)

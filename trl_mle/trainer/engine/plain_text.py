@@ -47,7 +47,7 @@ def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) 
         prompt = prompts[longest]
         text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
         count = len(prompt_ids[longest])
-        raise CompetitionError(f"a prompt has {count} tokens: raise max_prompt_length={limit} ({text[:60]!r})")
+        raise CompetitionError(f"a prompt has {count} tokens, more than max_prompt_length={limit} ({text[:60]!r})")
 
 
 def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None:

@@ -52,7 +52,8 @@ def find_objective(args: Any) -> Objective | None:
     if name in OBJECTIVES:
         return OBJECTIVES[name](args)
     cls: Any = import_named("objective", name)
-    if not isinstance(cls, type) or not issubclass(cls, Objective):
+    is_objective = isinstance(cls, type) and issubclass(cls, Objective)
+    if not is_objective:
         raise ValueError(f"objective: {name} is not a class with a method `advantages`: see docs/objective.md")
     return cls(args)
 
