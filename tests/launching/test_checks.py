@@ -48,7 +48,7 @@ def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
     for earlier in "checkpoint-8", "checkpoint-best-1":
         with pytest.raises(FileExistsError, match=r"later checkpoints \(checkpoint-12.*\): delete them"):
             check_no_other_run(tmp_path, str(tmp_path / earlier))
-    with pytest.raises(FileExistsError, match="output_dir .* holds"):
+    with pytest.raises(FileExistsError, match=r"output_dir .* holds"):
         check_no_other_run(tmp_path, str(tmp_path.parent / "other" / "checkpoint-8"))
 
 
