@@ -2,10 +2,10 @@
 
 import torch
 
-from trl_mle.trainer.gradient.objectives import Group, MaxAtK
+from trl_mle.trainer.gradient.objectives import Group, Ranked
 
 
-class Shared(MaxAtK):
+class Shared(Ranked):
     """
     `max_at_k`, but copies share a positive advantage: completions of a group that have the same score, or are the same program. Negative
     advantages shrink by the share of the positive ones that is left, and by its root once half of the group is valid.

@@ -6,7 +6,6 @@ import subprocess
 import pytest
 from support.fake_executor import SOLUTION
 from support.on_cpu import ON_CPU
-from support.scripted_policy import ScriptedPolicy
 from support.subprocess_executor import SubprocessExecutor
 
 from trl_mle import execution

@@ -3,8 +3,7 @@
 import os
 
 
-# Threads of torch spin for a while before they sleep, which on cores that others use takes many times as long. With
-# this, it is some ten microseconds. OpenMP reads the variable when torch is imported.
+# Threads of torch spin for less long before they sleep; OpenMP reads the variable when torch is imported.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 

@@ -115,7 +115,6 @@ def _direction(args: argparse.Namespace) -> bool | None:
 
 
 def _parsed(arguments: type[Arguments], usage: str, options: list[str]) -> Arguments:
-    """Parses a command's options into a dataclass."""
     from transformers import HfArgumentParser
 
     kind: Any = arguments
@@ -148,7 +147,6 @@ def make_parser() -> Parser:
 
 
 def _shared() -> tuple[Parser, ...]:
-    """Options that several commands have."""
     data, as_json, holdout, limits, metric = (Parser(add_help=False) for _ in range(5))
     data.add_argument("--data_dir", help="folder with MLE-bench's prepared competitions")
     as_json.add_argument("--json", action="store_true", help="print JSON")

@@ -13,7 +13,7 @@ except ImportError:  # PyYAML was built without libyaml
 
 
 def read_data(path: Path) -> Any:
-    """Reads a YAML file of this package, with tuples for lists, because everybody shares what it holds."""
+    """Reads a YAML file of this package, with tuples for lists."""
     return _frozen(yaml.load(path.read_text(encoding="utf-8"), Loader))
 
 
@@ -29,11 +29,8 @@ class NoAliases(yaml.SafeLoader):
 def read_mapping(
     path: Path, name: object, example: str, loader: type[yaml.SafeLoader] = yaml.SafeLoader
 ) -> dict[Any, Any]:
-    """
-    Reads a YAML file of the user; messages call it `name`, and show `example` as a line of it. `loader` is
-    [`NoAliases`] for a file that somebody else wrote. Raises `ValueError` if it is not YAML, or does not map names to
-    values.
-    """
+    """Reads a YAML file of the user; messages call it `name`, and show `example` as a line of it. `loader` is
+    [`NoAliases`] for a file that somebody else wrote. Raises `ValueError` if it is no mapping."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), loader)  # noqa: S506
         repr(content)  # for messages: Python does not print every number

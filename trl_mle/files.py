@@ -23,7 +23,5 @@ def alone_in(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BlockingIOError(
-                f"another process is writing to {folder}: wait for it, or name another folder"
-            ) from None
+            raise BlockingIOError(f"another process is writing to {folder}: name another folder") from None
         yield

@@ -12,7 +12,6 @@ LAUNCHED = "TRL_MLE_LAUNCHED"
 
 
 def shipped(folder: str) -> Path:
-    """Locates files that come with the package."""
     return next(path for path in (PACKAGE / folder, PACKAGE.parent / folder) if path.is_dir())
 
 
@@ -37,7 +36,7 @@ def find_recipe(name: str) -> Path:
 
 
 def copy_recipe(name: str, target: Path) -> Path:
-    """Copies a recipe for editing. Raises `FileExistsError` if the file already exists."""
+    """Copies a recipe for editing. Raises `FileExistsError` if the file exists."""
     source = find_recipe(name)
     path = target / source.name if target.is_dir() else target
     if path.exists():
@@ -47,10 +46,7 @@ def copy_recipe(name: str, target: Path) -> Path:
 
 
 def find_accelerate_config(name: str) -> Path:
-    """
-    Finds a configuration of accelerate: a user's file, or else a bundled one, some of which have the names of TRL's.
-    Raises `FileNotFoundError` if there is neither.
-    """
+    """Finds a configuration of accelerate: a user's file, or else a bundled one. Raises `FileNotFoundError`."""
     folder = shipped("accelerate_configs")
     for path in (Path(name), folder / f"{name}.yaml"):
         if path.is_file():

@@ -1,8 +1,4 @@
-"""
-Shows text that a program, a model or a user's table wrote as the plain text that it is: one function per medium.
-
-The medium of prompts is [`~trl_mle.prompts.untrusted_text.plain_text`].
-"""
+"""Shows text that a program, a model or a user's table wrote as the plain text that it is: one function per medium."""
 
 import json
 import re
@@ -26,10 +22,8 @@ def never_fail_to_print() -> None:
 
 
 def for_terminal(text: str) -> str:
-    """
-    Text for a terminal or a log: line ends and tabs stay; other control characters, which could move the cursor,
-    rename the window or write to the clipboard, and invisible ones are spelled out.
-    """
+    """Text for a terminal or a log: line ends and tabs stay; other control characters, which could move the cursor or
+    write to the clipboard, and invisible ones are spelled out."""
     return "".join(sign if sign in "\n\t" else _spelled(sign) for sign in _NEWLINE.sub("\n", text))
 
 
@@ -52,10 +46,8 @@ def _spelled(sign: str) -> str:
 
 
 def number(value: float | None, digits: int = 3, like: float | None = None) -> str:
-    """
-    A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it, or the one that it is `like`, is so
-    small that they would say nothing, or so large that they do not matter.
-    """
+    """A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it, or the one that it is `like`, is
+    very small or very large."""
     if value is None:
         return "-"
     scale = abs(value if like is None else like)
@@ -65,16 +57,12 @@ def number(value: float | None, digits: int = 3, like: float | None = None) -> s
 
 
 class PlainConsole(Console):
-    """
-    A console of rich that shows strings as they are: without markup, emoji codes and control characters. What is
-    styled is a [`~rich.text.Text`].
-    """
+    """A console of rich that shows strings as they are: without markup, emoji codes and control characters."""
 
     def __init__(self, **options: Any):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Makes a string, such as a cell of a table, a text."""
         return super().render_str(for_terminal(text), **options)
 
 

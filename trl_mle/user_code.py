@@ -7,9 +7,7 @@ from typing import Any
 
 
 def import_named(option: str, path: str) -> Any:
-    """
-    Imports an object. As in `trl grpo`, its module may be in the current folder. Raises `ValueError` if it cannot.
-    """
+    """Imports an object, whose module may be in the current folder. Raises `ValueError` if it cannot."""
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:

@@ -82,9 +82,7 @@ def test_weights_under_other_names_are_refused(tiny_model, tmp_path):
     shutil.copytree(tiny_model, tmp_path / "compiled")
     path = tmp_path / "compiled" / "model.safetensors"
     save_file({f"_orig_mod.{name}": value for name, value in load_file(path).items()}, path, {"format": "pt"})
-    with pytest.raises(
-        ValueError, match=r"compiled lacks .* of the model's weights, such as .* saved under other names"
-    ):
+    with pytest.raises(ValueError, match=r"compiled lacks .* of the model's weights, such as "):
         TransformersPolicy.from_pretrained(str(path.parent))
 
 

@@ -145,7 +145,7 @@ def test_another_table_of_the_same_name_is_not_reported_with_the_results_of_the_
     [
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--seed", "4294967296"], "--seed must be from 0 to 4294967295"),
-        (["--names", "one", "two"], "--names: give one name for each policy (names: 2, policies: 1)"),
+        (["--names", "one", "two"], "--names: 2 names for 1 policies: give one each"),
         (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
         (["--names", "."], "--names must be file names that differ: ."),
         (["--policies", "no/such/model"], "cannot load the policy no/such/model, which is not a local folder"),
@@ -167,7 +167,7 @@ def test_bad_input_ends_in_one_line(tiny_model, tmp_path, monkeypatch, capsys, m
 
 def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
     args = EvaluationArguments(competitions=["wine"], output_dir=str(tmp_path), policies=[tiny_model], names=["x"])
-    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another process is writing to {tmp_path}: wait"):
+    with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another process is writing to {tmp_path}: name"):
         run(args)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 

@@ -70,7 +70,7 @@ def test_other_settings_and_another_competition_of_the_same_name_are_refused(tmp
     complete(log, "text", competition="digits")
     for others in ({}, {"wine": "a"}, {"digits": "b", "diabetes": "c"}):
         assert len(ProgramLog(path, {"seed": 1}, others).samples) == 2
-    with pytest.raises(ValueError, match=r"was made with other settings \(content of digits\): remove it"):
+    with pytest.raises(ValueError, match=r"was made with other settings \(content of digits\): use"):
         ProgramLog(path, {"seed": 1}, {"wine": "a", "digits": "c"})
     with pytest.raises(ValueError, match=r"was made with other settings \(seed\)"):
         ProgramLog(path, {"seed": 2})

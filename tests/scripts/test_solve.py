@@ -153,7 +153,7 @@ def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch, execu
             solve(asked())
     solved = tmp_path / "solved" / "diabetes"
     best = load_competition("diabetes", holdout=0.5).grade(solved / "submission.csv")
-    assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
+    assert "submission.csv is the best so far" in capsys.readouterr().err
     solve(asked())
     assert sorted(scripted.seeds) == list(range(12))
     assert load_competition("diabetes", holdout=0.5).grade(solved / "submission.csv").value <= best.value
@@ -190,7 +190,7 @@ def test_an_endpoint_that_answers_nothing_more(scripted, tmp_path, capsys):
     scripted.answer = lambda prompt, seed: None if seed > 1 else program(1.0)
     with pytest.raises(NoAnswerError, match=r"the last error was: 429 at \d$"):
         solve(asked(batch_size=8))
-    assert "submission.csv is the best so far; the same command goes on" in capsys.readouterr().err
+    assert "submission.csv is the best so far" in capsys.readouterr().err
     scripted.answer = lambda prompt, seed: None if seed > 2 else program(1.0)
     assert solve(asked(budget="21s", output_dir="last")).is_file()
 
@@ -234,9 +234,7 @@ def test_a_budget_is_a_time(scripted, tmp_path):
 
 def test_a_policy_that_solves_nothing(scripted, tmp_path, capsys):
     scripted.answer = lambda prompt, seed: fenced("1 / 0")
-    with pytest.raises(
-        ValueError, match=r"no program made a valid submission \(all programs: .*\): give it more time"
-    ):
+    with pytest.raises(ValueError, match=r"no program made a valid submission \(.*\): raise --budget"):
         solve(asked())
     said = capsys.readouterr().err
     assert re.search(r"^\d+ of 12: ZeroDivisionError: division by zero$", said, re.MULTILINE)

@@ -58,5 +58,5 @@ def test_an_answer_without_a_model(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     server = OpenAIServer(lambda prompt, max_tokens: ("I cannot help.", 4))
     run(monkeypatch, "diabetes", "--policy", server.url, code=2)
-    assert "names no model of scikit-learn, and begins with: I cannot help" in capsys.readouterr().err
+    assert "names no model of scikit-learn: I cannot help" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -36,7 +36,7 @@ def test_what_a_column_says():
     [
         ({"duration_s": [1.0]}, "reward", "got 1 values for 2 completions"),
         ({"duration_s": [1.0, -1]}, "reward", "got -1: log seconds"),
-        ({}, "max_at_k", "needs the quality of valid completions"),
+        ({}, "max_at_k", "needs log_extra\\('quality'"),
     ],
 )
 def test_what_cannot_be_read_is_refused(columns, objective, message):

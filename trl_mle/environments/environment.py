@@ -24,9 +24,8 @@ class MLEEnvironment:
     """
     An environment for TRL: its public methods except `reset` are the agent's tools.
 
-    Programs run in the reward's executor and its sandbox. TRL calls the tools of one rollout after those of another,
-    so `start_program` returns at once: the programs of a whole batch run side by side while the policy continues to
-    write.
+    TRL calls the tools of one rollout after those of another, so `start_program` returns at once: the programs of a
+    whole batch run side by side while the policy continues to write.
 
     Args:
         reward ([`~trl_mle.rewards.MLEReward`]):

@@ -40,27 +40,17 @@ TEMPLATES = read_data(Path(__file__).with_name("harbor.yaml"))
 
 def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT) -> list[Path]:
     """
-    Writes competitions as Harbor tasks, with schema 1.4 of `task.toml`.
+    Writes competitions as Harbor tasks, and returns their folders. Raises `FileExistsError` or [`CompetitionError`].
 
-    The image holds the public files. The answers and the grader are in `tests/`: Harbor uploads them to a container of
-    their own, to which it brings the submission. The reward is the score on all rows, its sign flipped where lower is
-    better, at least -9; an invalid submission has -10. At generated tasks, whose range is known, it is the normalised
-    score, at least 0; an invalid submission has -1.
+    The image holds the public files; the answers and the grader are in `tests/`. The reward is the score on all rows,
+    its sign flipped where lower is better, at least -9; an invalid submission has -10. At generated tasks it is the
+    normalised score, at least 0; an invalid submission has -1.
 
     Args:
-        tasks ([`~trl_mle.competitions.TaskSet`]):
-            The competitions.
-        folder (`Path`):
-            Folder to write, which must not exist yet: `tasks/` in it has a folder for each task.
+        tasks ([`~trl_mle.competitions.TaskSet`]), folder (`Path`):
+            The competitions; a folder to write, which must not exist yet.
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Time, cores and memory of an agent. Defaults to half an hour, one core and 4,096 MB.
-
-    Returns:
-        `list[Path]`: The folders of the tasks.
-
-    Raises:
-        `FileExistsError`: The folder exists.
-        [`CompetitionError`]: A competition cannot be loaded or named, or its metric is part of a package.
     """
     exists = FileExistsError(f"{folder} exists: name another folder with --harbor")
     if folder.exists():
@@ -73,7 +63,7 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT) -> list[
 
 
 def _names(tasks: TaskSet) -> dict[str, str]:
-    """The competitions' ids, by the names of their tasks, of letters, digits, dots, underscores and hyphens."""
+    """The competitions' ids, by the names of their tasks."""
     names: dict[str, str] = {}
     for competition_id in tasks:
         name = re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("._-")
@@ -139,9 +129,7 @@ def _own_metric(competition: Competition, tests: Path) -> dict[str, Any]:
     module = importlib.import_module(name)
     if name.partition(".")[0] not in MODULES:
         if "." in name or not str(module.__file__).endswith(f"{name}.py"):
-            raise CompetitionError(
-                f"{competition.id!r}: to be exported, put its metric {competition.metric} into one file, my_module.py"
-            )
+            raise CompetitionError(f"{competition.id!r}: put its metric {competition.metric} into one file")
         shutil.copyfile(str(module.__file__), tests / f"{name}.py")
     if isinstance(getattr(module, attribute), Metric):
         return {}

@@ -1,8 +1,5 @@
-"""
-Grades the submission of a Harbor task. [`~trl_mle.environments.harbor.export_harbor`] copies this file, and those of
-ours that it imports, into the task's `tests/`, beside the answers: the verifier's image needs only pandas and
-scikit-learn.
-"""
+"""Grades the submission of a Harbor task, whose `tests/` have a copy of this file and of those that it imports: the
+verifier's image needs only pandas and scikit-learn."""
 
 import json
 from pathlib import Path
@@ -27,7 +24,6 @@ class Reward(NamedTuple):
     invalid: float  # the reward of an invalid submission, or of none
 
     def of(self, score: Score) -> float:
-        """The reward of a score."""
         if score.value is None:
             return self.invalid
         return max((score.value - self.zero) / (self.one - self.zero) + 0.0, self.lowest)  # no -0.0

@@ -15,10 +15,7 @@ from trl_mle.rewards import Evaluation, MLEReward
 
 
 class EpisodeReward(MLEReward):
-    """
-    An [`~trl_mle.rewards.MLEReward`] for episodes: rewards the last program that an agent started, with the total Δt
-    of all.
-    """
+    """Rewards the last program that an agent started, with the total Δt of all."""
 
     def evaluations(
         self,
@@ -39,12 +36,11 @@ class MLESpec:
 
     An agent reads files, starts programs and waits for them; the last program started is graded. [`~trl.GRPOTrainer`]
     trains it, and so does [`~trl_mle.trainer.MLEGRPOTrainer`], with advantages weighted by the total Δt of an
-    episode's programs. For [`~trl.experimental.async_grpo.AsyncGRPOTrainer`], whose reward functions get no
-    environments, set `owns_reward=True`.
+    episode's programs.
 
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
-            Competitions, or their ids. Many are loaded as their rows are read.
+            Competitions, or their ids.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
@@ -52,7 +48,8 @@ class MLESpec:
         max_programs (`int`, *optional*, defaults to `4`):
             Maximum number of programs per episode.
         owns_reward (`bool`, *optional*, defaults to `False`):
-            Whether the environments return the reward themselves. Nothing else about programs is logged then.
+            Whether the environments return the reward themselves, as
+            [`~trl.experimental.async_grpo.AsyncGRPOTrainer`] needs it.
         **options:
             Options of [`~trl_mle.rewards.MLEReward`].
     """
@@ -74,10 +71,7 @@ class MLESpec:
 
     @cached_property
     def train_dataset(self) -> Dataset:
-        """
-        One row per competition, with the columns `prompt` (a conversation, made when its row is read) and
-        `competition` (its id).
-        """
+        """One row per competition, with the columns `prompt`, made when its row is read, and `competition`."""
         competitions, limits = self.reward.competitions, self.reward.executor.limits
         make = partial(agent_prompt, limits=limits, max_programs=self._max_programs)
         return PromptsWhenRead(competitions, make).dataset(list(competitions))

@@ -47,20 +47,17 @@ def best_of_k(
     $$
 
     These are exact averages over all subsets. The first is unbiased (it is pass@k of
-    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If the best is chosen by \\( s
-    \\) but another score is reported, that one is in the numerator, and samples with equal \\( s \\) count with its
-    mean over them. The interval is the percentile bootstrap over the samples, which is too narrow for k near n: no
-    resample has a better program than the best one found.
+    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If another score than \\( s \\) is
+    reported, it is in the numerator, as its mean over samples with equal \\( s \\). The interval is the percentile
+    bootstrap over the samples, which is too narrow for k near n.
 
     Args:
-        scores (`Sequence[float | None]`):
-            The score of each sample, `None` if it is not valid.
-        ks (`Sequence[int]`):
-            Sizes, each between 1 and the number of samples.
-        higher_is_better (`bool`), seed (`int`, *optional*, defaults to `0`):
-            Whether a larger score is better; the seed of the bootstrap.
-        reported (`Sequence[float | None]`, *optional*), resamples (`int`, *optional*, defaults to `1000`):
-            The score to report, if it differs from the score to choose by; resamples of the bootstrap.
+        scores (`Sequence[float | None]`), ks (`Sequence[int]`):
+            The score of each sample, `None` if it is not valid; sizes from 1 to the number of samples.
+        higher_is_better (`bool`), reported (`Sequence[float | None]`, *optional*):
+            Whether a larger score is better; the score to report, if it differs from the score to choose by.
+        seed (`int`, *optional*, defaults to `0`), resamples (`int`, *optional*, defaults to `1000`):
+            Seed and resamples of the bootstrap.
     """
     if not ks:
         return []
@@ -107,9 +104,7 @@ def _weights(n: int, k: int) -> np.ndarray:
 
 
 def _averages(ranked: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """
-    For each row of samples and each k: the share of subsets with a valid sample, and the mean best score of these.
-    """
+    """For each row of samples and each k: the share of subsets with a valid sample, and their mean best score."""
     valid = ~np.isnan(ranked)
     rates = np.minimum(valid @ weights.T, 1.0)
     sums = np.where(valid, ranked, 0.0) @ weights.T

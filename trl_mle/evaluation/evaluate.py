@@ -27,9 +27,7 @@ from trl_mle.rewards import Evaluation
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
 
 
-# Milestones on average. Training began with 2.2 where it led from no valid program to many:
-# spooky-author-identification without milestones, in `runs.jsonl` of benchmarks/results/benchmark-pretrained-training
-LEAST_REACHED = 1.0
+LEAST_REACHED = 1.0  # milestones on average; training that led from no valid program to many began with 2.2
 
 
 @dataclass(kw_only=True)
@@ -67,15 +65,12 @@ class EvaluationArguments(SamplingArguments):
         if not self.names:
             self.names = [name if name.strip("./") else Path(name).resolve().name for name in self.policies]
         if len(self.names) != len(self.policies):
-            raise ValueError(
-                f"--names: give one name for each policy (names: {len(self.names)}, policies: {len(self.policies)})"
-            )
+            raise ValueError(f"--names: {len(self.names)} names for {len(self.policies)} policies: give one each")
         if len({file_name(name) for name in self.names} - {"", ".", ".."}) != len(self.names):
             raise ValueError(f"--names must be file names that differ: {', '.join(self.names)}")
 
 
 def file_name(name: str) -> str:
-    """Turns a policy's name into a file name."""
     return re.sub(r"\s+", "-", re.sub(r"[/:#?]+", "--", name))
 
 
@@ -108,7 +103,6 @@ def run(args: EvaluationArguments) -> None:
 
 
 def introduction(args: EvaluationArguments) -> str:
-    """The beginning of the Markdown results: what was evaluated, and how."""
     policies = "".join(
         f"- {for_markdown(name)}: {markdown_code(policy)}\n"
         for name, policy in zip(args.names, args.policies, strict=True)
@@ -126,7 +120,6 @@ def show(
     rows: list[dict[str, Any]],
     programs: dict[str, dict[str, list[Evaluation]]],
 ) -> None:
-    """Prints the tables, the best program of each competition, and where everything is."""
     console = PlainConsole()
     output_dir = Path(args.output_dir)
     policies = dict(zip(args.names, args.policies, strict=True))
@@ -149,11 +142,7 @@ def show(
             console.print(Panel(shown, title=Text(terminal_line(title))))
             files.append(("best program", path))
     if ours := sum(row["num_failures_of_ours"] for row in rows):
-        print(
-            f"{ours} programs could not be executed because of a failure of our infrastructure: run the same command "
-            "again to retry them",
-            file=sys.stderr,
-        )
+        print(f"our infrastructure failed for {ours} programs: run the command again to retry them", file=sys.stderr)
     files += [(f"policy {name}", policy) for name, policy in policies.items()]
     for what, where in files:
         console.print(f"{what:<16} {where}", soft_wrap=True)
@@ -162,16 +151,12 @@ def show(
 def none_valid(name: str, evaluations: Sequence[Evaluation]) -> str:
     """Why no program of a policy is valid, and whether training has anything to begin with."""
     reached = fmean(len(evaluation.milestones) for evaluation in evaluations)
-    line = (
-        f"{name}: none is valid; {failures(evaluations)[0]}; they reach {reached:.1f} of {len(MILESTONES)} milestones"
-    )
-    if reached >= LEAST_REACHED:
-        return line
-    return f"{line}, so training has hardly anything to begin with: take a larger model"
+    hint = "" if reached >= LEAST_REACHED else ", so training has hardly anything to begin with: take a larger model"
+    reasons = failures(evaluations)[0]
+    return f"{name}: none is valid; {reasons}; they reach {reached:.1f} of {len(MILESTONES)} milestones{hint}"
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
-    """A row for each policy."""
     count = rows[0]["num_samples"]
     metric = metric_name(competition.metric, competition.higher_is_better)
     table = Table(title=f"{competition.id}, {metric}: {count} sampled programs")
@@ -179,18 +164,15 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
         table.add_column(column, overflow="fold", justify="left" if column == "policy" else "right")
     for row in rows:
         table.add_row(
-            row["policy"], _share(row["valid_rate"]), _with_interval(best_of_k_point(row)), number(row["mean_score"]),
-            number(row["best_score"]), number(row["mean_duration_s"], 2),
+            row["policy"], "-" if row["valid_rate"] is None else f"{row['valid_rate']:.0%}",
+            _with_interval(best_of_k_point(row)), number(row["mean_score"]), number(row["best_score"]),
+            number(row["mean_duration_s"], 2),
         )  # fmt: skip
     table.caption_justify = "left"
     table.caption = f"best of {K}: the mean over all sets of {K} with a valid program, and its 95% interval"
     if chosen_by_validation(rows):
         table.caption += "; scores on held-out rows, the best chosen on the others"
     return table
-
-
-def _share(rate: float | None) -> str:
-    return "-" if rate is None else f"{rate:.0%}"
 
 
 def _with_interval(point: Mapping[str, Any] | None) -> str:

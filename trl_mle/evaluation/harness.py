@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rich.text import Text
 
@@ -27,11 +28,8 @@ class NoAnswerError(ValueError):
 
 
 def sample_seeds(seed: int, competition: Competition, numbers: Iterable[int]) -> list[int]:
-    """
-    Seeds of a competition's samples, by their numbers. Each competition has its own: from the same seeds, a model
-    answers similar prompts alike, so that 4 programs for each of 32 tasks would be 4 draws rather than 128. So has
-    each seed: runs with the seeds 0 and 1 share no sample.
-    """
+    """Seeds of a competition's samples, by their numbers: its own, because from the same seeds a model answers similar
+    prompts alike."""
     first = int.from_bytes(hashlib.sha256(f"{seed} {competition.id}".encode()).digest()[:4], "big")
     return [(first + number) % SEEDS for number in numbers]
 
@@ -53,16 +51,12 @@ class Harness:
     ideas: Ideas | None = None  # what programs from scratch are asked to fit, in turn
 
     def scratch_prompt(self, index: int) -> Prompt:
-        """The prompt for a program from scratch, which asks for the idea whose turn is at this index."""
         idea = self.ideas.turn(self.competition, index) if self.ideas else None
         return scratch_prompt(self.competition, self.limits, begin_program=self.begin_program, idea=idea)
 
     def improve_prompt(self, evaluation: Evaluation, failed: bool = False) -> Prompt:
-        """
-        The prompt for a better version of an executed program, or for a repair of a failed one. It shows the program's
-        output, never its graded score. Raises `ValueError` if it is longer than `max_prompt_tokens` even without the
-        program.
-        """
+        """The prompt for a better version of an executed program, or for a repair of a failed one, with its output,
+        never its score. Raises `ValueError` if it is longer than `max_prompt_tokens` even without the program."""
         return improve_prompt(
             self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits,
             failed=failed, max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
@@ -70,17 +64,10 @@ class Harness:
         )  # fmt: skip
 
     def write(
-        self,
-        prompts: Mapping[int, Prompt],
-        step: str,
-        parents: Mapping[int, int | None],
-        until_s: float = math.inf,
+        self, prompts: Mapping[int, Prompt], step: str, parents: Mapping[int, int | None], until_s: float = math.inf
     ) -> None:
-        """
-        Samples the completions of a batch, by their indices, that are not in the log yet. `step` is the kind of their
-        prompts, and `parents` has the indices of the programs that these show. Until `until_s`, in seconds of the log,
-        an answer that is missing raises [`NoAnswerError`].
-        """
+        """Samples the completions that are not in the log yet. `step` is the kind of their prompts, and `parents` has
+        the indices of the programs that these show. Until `until_s`, a missing answer raises [`NoAnswerError`]."""
         name = self.competition.id
         missing = [index for index in prompts if (name, index) not in self.log.samples]
         if not missing:
@@ -107,10 +94,8 @@ class Harness:
             )
 
     def execute(self, indices: Sequence[int], until_s: float = math.inf) -> list[Evaluation]:
-        """
-        Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that
-        still run at `until_s`, in seconds of the log, end without one.
-        """
+        """Executes and grades completions that are not in the log yet; returns the evaluations of all. Programs that
+        still run at `until_s`, in seconds of the log, end without one."""
         samples = {index: self.log.samples[self.competition.id, index] for index in indices}
         missing = [index for index, sample in samples.items() if sample.evaluation is None]
         evaluations = self.reward.evaluate_many(
@@ -123,10 +108,7 @@ class Harness:
 
 
 def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
-    """
-    Samples programs from scratch, executes and grades them. Raises [`NoAnswerError`] if an
-    endpoint has not answered all of a batch.
-    """
+    """Samples programs from scratch, and grades them. Raises [`NoAnswerError`] if an endpoint leaves a prompt open."""
     evaluations: list[Evaluation] = []
     for start in range(0, num_samples, harness.batch_size):
         batch = range(start, min(start + harness.batch_size, num_samples))
@@ -183,10 +165,7 @@ class SamplingArguments(ExecutorArguments):
         settings: Mapping[str, object],
         max_prompt_tokens: int = 0,
     ) -> Iterator[Harness]:
-        """
-        A policy in each competition, with the log of an earlier run, if there is one. `settings` are further ones of
-        the log.
-        """
+        """A policy in each competition, with the log of an earlier run; `settings` are further ones of the log."""
         policy, trained, folder = load_policy(policy_name), trained_with(policy_name), log_path.parent
         begin = trained.get("begin_program", True) if self.begin_program is None else self.begin_program
         ideas = Ideas(self.ideas or trained.get("ideas", "none"), self.seed)
@@ -200,13 +179,8 @@ class SamplingArguments(ExecutorArguments):
             **settings,
         }
         log = ProgramLog(log_path, all_settings, {item.id: content_digest(item) for item in competitions})
-        reward = MLEReward(
-            competitions,
-            executor,
-            AstInstrumenter(),
-            best_solutions_dir=best_solutions_dir,
-            reuse_results=self.reuse_results,
-        )
+        options: Any = {"best_solutions_dir": best_solutions_dir, "reuse_results": self.reuse_results}
+        reward = MLEReward(competitions, executor, AstInstrumenter(), **options)
         for competition in competitions:
             yield Harness(
                 policy, competition, reward, log, max_new_tokens, max_prompt_tokens, limits, self.seed,

@@ -32,21 +32,15 @@ class Policy(Protocol):
     def sample(
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
-        """
-        Samples a completion of at most `max_new_tokens` tokens for each conversation, in one batch; the seeds, one for
-        each, determine them together. Its text begins with what its prompt begins it with, and is `None` without an
-        answer. After `max_time_s` seconds, a model ends in the middle of its answers; an endpoint's are those that it
-        has given by then.
-        """
+        """Samples a completion for each conversation, in one batch, which the seeds determine together. Its text begins
+        with what its prompt begins it with, and is `None` without an answer. After `max_time_s` seconds, a model ends
+        in the middle of its answers, and an endpoint's later ones are missing."""
         ...
 
 
 def load_policy(name: str) -> Policy:
-    """
-    Loads a policy: a folder or Hub id of a model or a LoRA adapter, or the URL of an OpenAI-compatible endpoint,
-    optionally followed by `#<model>`, such as `http://localhost:8000/v1#Qwen/Qwen2.5-72B-Instruct`. Raises `OSError`
-    or [`~trl_mle.models.LanguageModelError`] if it cannot be used.
-    """
+    """Loads a policy: a folder or Hub id of a model or a LoRA adapter, or the URL of an endpoint, optionally followed
+    by `#<model>`. Raises `OSError` or [`~trl_mle.models.LanguageModelError`] if it cannot be used."""
     return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
 
 
@@ -64,9 +58,7 @@ def trained_with(name: str) -> dict[str, Any]:
 
 
 def check_policy(name: str) -> None:
-    """
-    Checks that [`load_policy`] will work, without loading weights. Raises `OSError` or `ValueError` if it will not.
-    """
+    """Raises `OSError` or `ValueError` if [`load_policy`] would not work; loads no weights."""
     if _is_url(name):
         EndpointPolicy(name)
         return
@@ -133,7 +125,7 @@ def _load_tokenizer(name: str) -> Any:
 
 
 def _check_tokenizer(name: str, tokenizer: Any) -> None:
-    """Raises `ValueError` if a tokenizer has no vocabulary, because its files are missing, or renders no prompt."""
+    """Raises `ValueError` if a tokenizer has no vocabulary, or renders no prompt."""
     if not tokenizer("Write a program.", add_special_tokens=False)["input_ids"]:
         raise ValueError(f"{name} has no tokenizer: copy the tokenizer's files from the base model")
     if not tokenizer.chat_template:
@@ -159,10 +151,8 @@ class TransformersPolicy:
 
     @classmethod
     def from_pretrained(cls, name: str) -> "TransformersPolicy":
-        """
-        Loads a model, or a LoRA adapter with its base model, from a folder or the Hub onto the GPU if available.
-        Raises `ValueError` if weights are missing.
-        """
+        """Loads a model, or a LoRA adapter with its base model, onto the GPU if there is one. Raises `ValueError` if
+        weights are missing."""
         import torch
         from transformers import AutoModelForCausalLM
 
@@ -175,10 +165,7 @@ class TransformersPolicy:
         pair: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, output_loading_info=True)
         model, loaded = pair
         if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
-            raise ValueError(
-                f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}: was it saved under other "
-                "names?"
-            )
+            raise ValueError(f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}")
         model.eval()
         digest = models.weights_digest(model.state_dict())
         model.to("cuda" if on_gpu else "cpu")
@@ -207,10 +194,8 @@ class TransformersPolicy:
 
 
 class EndpointPolicy:
-    """
-    A model behind an OpenAI-compatible endpoint, such as `vllm serve` or a hosted API (key: `$OPENAI_API_KEY`): its
-    base URL, optionally followed by `#<model>`. Without a model's name, it must serve exactly one model.
-    """
+    """A model behind an OpenAI-compatible endpoint (key: `$OPENAI_API_KEY`): its base URL, followed by `#<model>` unless
+    it serves exactly one."""
 
     def __init__(self, url: str):
         base_url, _, model = url.partition("#")

@@ -25,11 +25,8 @@ k near the number of programs. A valid submission of a program that was not seen
 
 
 def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """
-    Reads the rows of several evaluations. Policies with the same name in different folders are runs of one system,
-    with different seeds. Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, or
-    has another metric or holdout than another folder.
-    """
+    """Reads the rows of several evaluations; policies with the same name in different folders are runs of one system.
+    Raises `OSError` if a folder has no results yet, and `ValueError` if it is named twice, or does not fit another."""
     rows: list[dict[str, Any]] = []
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise ValueError("a folder is named twice: name each run once")
@@ -41,9 +38,7 @@ def read_results(folders: Sequence[Path]) -> list[dict[str, Any]]:
     for name, runs in pd.DataFrame(rows).groupby("competition"):
         for key in ("metric", "holdout"):
             if len(values := runs[key].unique()) > 1:
-                raise ValueError(
-                    f"{name} has {key}={values[0]} in one folder and {values[1]} in another: compare them apart"
-                )
+                raise ValueError(f"{name} has {key}={values[0]} in one folder and {values[1]} in another")
     return rows
 
 
@@ -74,12 +69,9 @@ def mean_of(runs: pd.Series) -> str:
 
 
 def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPORTED_SYSTEMS) -> list[list[str]]:
-    """
-    The best score of each system in each competition, mean ± standard error over runs: a header, and a row per
-    competition an asterisk at the best of our systems. The paper's systems in `reported` are shown, too, if a
-    competition is one of the paper's (a mirror is not) and programs are chosen by the score on all rows, as in the
-    paper.
-    """
+    """The best score of each system in each competition, mean ± standard error over runs: a header, and a row per
+    competition, with an asterisk at the best of our systems. The paper's systems in `reported` are shown, too, if a
+    competition is one of the paper's and programs are chosen by the score on all rows, as there."""
     table = pd.DataFrame(rows)
     systems = list(table["policy"].unique())
     comparable = any(name in REPORTED for name in table["competition"]) and not chosen_by_validation(rows)
@@ -101,10 +93,7 @@ def main_table(rows: Sequence[Mapping[str, Any]], reported: Sequence[str] = REPO
 
 
 def best_of_k_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """
-    The best of k programs: a single run with its bootstrap interval, several runs as mean ± standard error. Systems
-    without a valid program are left out.
-    """
+    """The best of k programs: a single run with its bootstrap interval, several runs as mean ± standard error."""
     lines: list[list[str]] = [["competition", "system", "k", "any valid", "best of k", "95% interval"]]
     points = pd.DataFrame(
         [
@@ -146,7 +135,6 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """All tables as Markdown."""
     counts = sorted({row["num_samples"] for row in rows})
     chosen = "Scores on the hidden answers of the best program by that score."
     if chosen_by_validation(rows):
@@ -163,7 +151,6 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _markdown(lines: Sequence[Sequence[str]]) -> str:
-    """A table whose first line is its header."""
     head, *body = [list(map(for_markdown, line)) for line in lines]
     rule = ["---"] * len(head)
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, rule, *body))

@@ -14,8 +14,8 @@ from trl_mle.rewards import Evaluation
 from trl_mle.rewards.evaluation import kind_of_failure
 
 
-# "validation": programs are chosen by their scores on the validation rows and reported by their scores on the held-out
-# rows. "test": chosen and reported by the score on all rows, as in https://huggingface.co/papers/2509.01684
+# "validation": programs are chosen by the score on the validation rows and reported by that on the held-out rows.
+# "test": chosen and reported by the score on all rows, as in https://huggingface.co/papers/2509.01684
 ChosenBy = Literal["validation", "test"]
 MOST_FAILURES = 3  # reasons that are listed
 
@@ -48,10 +48,7 @@ def best_program(evaluations: Sequence[Evaluation], competition: Competition) ->
 
 
 def figures(name: str, competition: Competition, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
-    """
-    Computes the JSON-compatible figures of a policy's programs in a competition, without failures of our
-    infrastructure; docs/evaluation.md describes them.
-    """
+    """The JSON-compatible figures of a policy's programs in a competition, which docs/evaluation.md describes."""
     higher = competition.higher_is_better
     programs = judged(evaluations)
     num_valid = sum(program.valid for program in programs)
@@ -92,13 +89,11 @@ def scores(programs: Sequence[Evaluation], higher_is_better: bool, chosen_by: Ch
     valid = [score for score in reported if score is not None]
     valid_chosen = [score for score in chosen if score is not None]
     best = (max if higher_is_better else min)(valid_chosen, default=None)
+    of_best = [score for choice, score in zip(valid_chosen, valid, strict=True) if choice == best]
     return {
         "chosen_by": chosen_by,
         "mean_score": _mean(valid) if valid else None,
-        # The mean over programs that are equally good by the score to choose by
-        "best_score": None
-        if best is None
-        else _mean([b for a, b in zip(valid_chosen, valid, strict=True) if a == best]),
+        "best_score": None if best is None else _mean(of_best),
         "best_of_k": [asdict(point) for point in curve],
     }
 

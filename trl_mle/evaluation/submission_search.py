@@ -26,20 +26,10 @@ def search(
     console: PlainConsole,
     on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
 ) -> list[Evaluation]:
-    """
-    Samples and executes programs in batches until the time is up, at least one batch: a small one, which shows how
-    long programs take. Each later batch is as large as the time allows. Half of it is written from scratch; the other
-    half repairs programs that failed and improves the best so far. The programs and the time of an earlier run count.
-
-    Args:
-        harness (`Harness`), budget_s (`float`):
-            The policy and the competition; the time limit in seconds of the log. What still runs then is ended.
-        console (`PlainConsole`), on_batch (`Callable`, *optional*):
-            Where to print a line for each batch; called after each with all evaluations so far, and its time counts.
-
-    Raises:
-        [`~trl_mle.evaluation.harness.NoAnswerError`]: An endpoint has answered nothing of a batch.
-    """
+    """Samples and executes programs in batches until `budget_s` of the log are up, at least a small batch, which shows
+    how long programs take. Half of a later batch is written from scratch; the other half repairs programs that failed
+    and improves the best so far. Prints a line for each, and calls `on_batch` with all evaluations so far. Raises
+    [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint has answered nothing of a batch."""
     competition, log = harness.competition, harness.log
     results: dict[int, Evaluation] = {}
     indices = sorted(index for _, index in log.samples)  # of an earlier run
@@ -95,19 +85,11 @@ def _write(harness: Harness, indices: Sequence[int], results: Mapping[int, Evalu
 def next_steps(
     results: Mapping[int, Evaluation], competition: Competition, log: ProgramLog, indices: Sequence[int], seed: int
 ) -> dict[int, tuple[str, int | None]]:
-    """
-    What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs of
-    failed programs that have none yet, if there are any, and the rest improvements of the best.
-    """
+    """What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs of
+    failed programs that have none yet, and the rest improvements of the best."""
     repaired = {sample.parent for sample in log.samples.values()}
-    broken = [
-        i
-        for i, evaluation in results.items()
-        if evaluation.source is not None
-        and evaluation.reward is not None
-        and not evaluation.valid
-        and i not in repaired
-    ]
+    failed = {i: item for i, item in results.items() if item.reward is not None and not item.valid}
+    broken = [i for i, item in failed.items() if item.source is not None and i not in repaired]
     top = ranked(list(results.values()), competition)[:IMPROVED]
     best = [i for program in top for i, evaluation in results.items() if evaluation is program]
     steps: dict[int, tuple[str, int | None]] = {}
@@ -142,11 +124,8 @@ def run_again(
     console: PlainConsole,
     submissions: dict[str | None, bytes | None],
 ) -> tuple[Evaluation, bytes] | None:
-    """
-    Runs programs in another competition, best first, until one is valid there, and returns it with its submission. It
-    gives up after a few that fail. `submissions` keeps the submission of each program, or `None`, from one call to the
-    next.
-    """
+    """Runs programs in another competition, best first, until one is valid there or a few have failed; returns it with
+    its submission. `submissions` keeps the submission of each program, or `None`, from one call to the next."""
     failed = 0
     for place, evaluation in enumerate(programs, 1):
         if evaluation.source not in submissions and failed < MOST_AGAIN:
@@ -167,10 +146,8 @@ def run_again(
 
 
 def like_sample(submission: bytes, competition: Competition) -> bytes:
-    """
-    A valid submission with the ids of the sample, which a program may have read as numbers, and in its order. Where
-    ids are not unique, or MLE-bench's code reads submissions, it stays as it is.
-    """
+    """A valid submission with the ids of the sample, which a program may have read as numbers, and in its order, unless
+    ids are not unique, or MLE-bench's code reads submissions."""
     if competition.in_file_order or competition.grader:
         return submission
     ids = pd.read_csv(competition.sample_submission)[competition.id_column]
@@ -195,7 +172,6 @@ def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s
 
 
 def clock(seconds: float) -> str:
-    """Formats seconds as minutes and seconds, from an hour on with hours."""
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours:02}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"

@@ -22,8 +22,7 @@ from trl_mle.showing import terminal_line
 
 
 TICK_S = 0.5  # how often a program's control group is checked
-# Pause between two reads of the output: a minimum, and a multiple of the read's CPU time. Otherwise a program that
-# prints forever, byte by byte, would keep the caller busy
+# Pause between two reads of the output: a minimum, and a multiple of the read's CPU time, for endless printing
 PAUSE_S, PAUSE_READS = 0.005, 9
 NO_BYTES = struct.pack("=I", 0)  # the message that a program has started
 # Messages of programs that have used up their address space
@@ -42,7 +41,6 @@ class Answer:
     lost: str = ""  # reason for a missing report
 
     def read(self, received: bytes) -> None:
-        """Reads the data received after the message that the program started."""
         length = 4 + struct.unpack("=I", received[:4])[0] if len(received) >= 4 else 4
         if not 4 < length <= len(received):
             self.lost = "the sandbox died"
@@ -58,8 +56,7 @@ class Answer:
 
 
 class ReportLost(SandboxError):
-    """A program's report is missing: the process that sends it died, or was blocked for too long. `result` is what
-    this counts as if the program itself is to blame, and `None` if that is impossible."""
+    """A program's report is missing. `result` is what this counts as if the program itself can be to blame."""
 
     def __init__(self, reason: str, result: ExecutionResult | None = None):
         super().__init__(reason)
@@ -128,7 +125,7 @@ def _reason(stderr: str) -> str:
 def execution_result(
     answer: Answer, stdout: str, stderr: str, slot: int, limits: Mapping[str, Any]
 ) -> ExecutionResult:
-    """Determines the outcome of a program with these limits; nothing else does."""
+    """Determines the outcome of a program; nothing else does."""
     report = answer.report
     if answer.lost:
         duration_s = time.monotonic() - answer.started if answer.started is not None else None

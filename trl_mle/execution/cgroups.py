@@ -22,8 +22,8 @@ WEIGHTS = {"cpu.weight": ("100", "10000"), "cpu.shares": ("1024", "262144")}
 
 
 def parents() -> list[Path]:
-    """Folders in which groups can be created: one under cgroup v2, one for each controller under v1, or none. Under v2
-    a group with processes cannot limit parts of itself, so new ones are made beside the caller's in its unit."""
+    """Folders in which groups can be created: under cgroup v2 one, beside the caller's group in its unit, under v1 one
+    for each controller, or none."""
     own: dict[str, str] = {}
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -51,9 +51,8 @@ def parents() -> list[Path]:
 
 
 class ControlGroup:
-    """The control group of one slot. Without `parents`, it limits nothing. Beyond `memory_mb` of its processes and of
-    their files in memory, the kernel kills. `folders` has one for each of `parents`, the one for memory first;
-    `highest_weight` is the largest share of the cores that it can have, empty if this cannot be set. Raises
+    """The control group of one slot, which limits nothing without `parents`. `folders` has one for each of these, the
+    one for memory first; `highest_weight` is the largest share of the cores, empty if this cannot be set. Raises
     `OSError` if it cannot be created."""
 
     def __init__(self, parents: Sequence[Path], name: str, memory_mb: int, max_processes: int):
@@ -84,8 +83,8 @@ class ControlGroup:
                 raise OSError(f"no process can join {self.folders[0]}: {done.stderr.strip()}")
 
     def open(self, closing: contextlib.ExitStack) -> list[int]:
-        """Opens file descriptors for the group's next program, and resets its weight: to join the group by writing
-        `0`, one for each of `folders`; to read its memory; and to set its weight, if `highest_weight` is set."""
+        """Resets the weight, and opens descriptors for the next program: to join the group by writing `0`, one for each
+        of `folders`; to read its memory; and to set its weight, if `highest_weight` is set."""
 
         def opened(path: Path, flags: int) -> int:
             fd = os.open(path, flags | os.O_CLOEXEC)
@@ -101,8 +100,7 @@ class ControlGroup:
         return fds
 
     def over_memory(self) -> bool:
-        """Whether the kernel has killed processes of the current program because its memory was used up. cgroup v2
-        kills all of them at once; under v1 the others may wait forever for the dead ones."""
+        """Whether the kernel has killed processes of the program for memory: under v1 others may wait for them forever."""
         return self._oom_kills() > self._earlier_oom_kills
 
     def _oom_kills(self) -> int:

@@ -14,8 +14,7 @@ from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits, Program
 
 
-# Seconds after a program's timeout until its report counts as lost
-GRACE_S = 30.0
+GRACE_S = 30.0  # after a program's timeout, until its report counts as lost
 START_TIMEOUT_S = 120.0
 
 
@@ -40,18 +39,16 @@ class ExecutionResult:
         outcome (`Outcome`), detail (`str`):
             How it ended, and the evidence for it in one line, which is empty for `Outcome.OK`.
         duration_s (`float` or `None`):
-            Δt in seconds: wall-clock time from the program's first line to its end, on CLOCK_MONOTONIC. Excludes
-            queueing, sandbox set-up and the warm parent's imports. `None` only with `Outcome.INFRASTRUCTURE`.
+            Δt in seconds: wall-clock time from the program's first line to its end, without queueing, sandbox set-up
+            and the warm parent's imports. `None` only with `Outcome.INFRASTRUCTURE`.
         cpu_s (`float`), max_rss_mb (`float`):
             CPU time in seconds of the program and all its children, and peak memory of its main process in MB.
         exit_code (`int` or `None`):
             Exit code; the negative signal number if a signal ended it.
         stdout (`str`), stderr (`str`):
             Output, of which the middle is left out if it is long; undecodable bytes are replaced.
-        submission (`bytes` or `None`):
-            Contents of submission.csv.
-        queue_wait_s (`float`), slot (`int`):
-            Seconds between `submit` and the start in a slot, and the number of the slot.
+        submission (`bytes` or `None`), queue_wait_s (`float`), slot (`int`):
+            Contents of submission.csv; seconds between `submit` and the start in a slot, and the slot's number.
     """
 
     outcome: Outcome
@@ -101,22 +98,15 @@ class ProgramFuture(Future[ExecutionResult]):
 
 class Executor(ABC):
     """
-    Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods; what else
-    it can do, it says in its attributes.
+    Executes untrusted programs: program → [`ExecutionResult`]. A back end implements the abstract methods.
 
     `executor: my_module.MyExecutor` in a recipe calls the constructor with `timeout_s`, `memory_mb`,
     `threads_per_program` and `max_parallel` (`None`: as many as fit), and with `gpus`, `sandbox`, `python` or
     `training_cores` if the run sets them, all as keyword arguments. One that runs programs in threads returns futures
-    that [`~ProgramFuture.follow`] theirs: an exception in a thread would otherwise leave the run waiting.
-
-    An executor pickles as its constructor's arguments, and starts again where it is unpickled.
-
-    Attributes:
-        is_local (`bool`, *optional*, defaults to `False`):
-            Whether programs run on this machine, on the cores that `training_cores` leaves to them.
+    that [`~ProgramFuture.follow`] theirs. An executor pickles as its constructor's arguments.
     """
 
-    is_local = False
+    is_local = False  # whether programs run on this machine, on the cores that `training_cores` leaves to them
     _arguments: tuple[tuple, dict[str, Any]]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -175,6 +165,5 @@ class Executor(ABC):
 
 
 def longest_round_s(timeout_s: float) -> float:
-    """Maximum time of a round of programs, one in each slot, in seconds: until their reports are lost, until they are
-    lost once more, and a control program."""
+    """Maximum time of a round of programs in seconds: their reports are lost twice, and a control program runs."""
     return 2 * (timeout_s + GRACE_S) + 2 * GRACE_S

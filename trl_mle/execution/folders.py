@@ -28,8 +28,7 @@ def is_own_folder(path: Path) -> bool:
 
 
 def make_run_dir() -> tuple[Path, int]:
-    """Makes the folder of an executor, and removes folders and control groups of this user's killed executors. The
-    descriptor holds the lock that says that this one lives."""
+    """Makes the folder of an executor, with a lock while it lives, and removes those of this user's killed executors."""
     for run_dir in filter(is_own_folder, TMP.glob("trl_mle-run-*")):
         with contextlib.suppress(OSError):  # still in use
             fd = hold(run_dir, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,8 +41,8 @@ def make_run_dir() -> tuple[Path, int]:
 
 
 def hold(folder: Path, kind: int = fcntl.LOCK_SH) -> int:
-    """Returns a descriptor that holds a lock on a folder. systemd's cleaning of /tmp leaves such a folder and all in
-    it alone, however old (https://systemd.io/TEMPORARY_DIRECTORIES)."""
+    """A descriptor that holds a lock on a folder, which systemd's cleaning of /tmp then leaves alone
+    (https://systemd.io/TEMPORARY_DIRECTORIES)."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, kind)

@@ -49,18 +49,15 @@ class LocalExecutor(Executor):
     Runs programs on this machine, each in a separate sandbox, at most `max_parallel` at a time.
 
     A warm parent inside the sandbox imports the usual packages (numpy, pandas, scikit-learn) once and forks one child
-    per program, so programs pay neither for these imports nor for the interpreter's start. All competitions share it,
-    except those with large data, which have one each (see `sandbox/inputs.py`).
+    per program.
 
     Args:
         max_parallel (`int`, *optional*):
-            Number of slots, which all executors of a user on a machine share. Defaults to the number of usable cores
-            divided by `threads_per_program`.
+            Number of slots, which all executors of a user share. Defaults to the cores over `threads_per_program`.
         timeout_s (`float`, *optional*, defaults to `60.0`):
             Wall-clock limit of one program, in seconds.
         memory_mb (`int`, *optional*, defaults to `4096`):
-            Memory limit of one program in MB: address space of each of its processes (beyond the warm parent's
-            imports), and resident memory of all of them.
+            Memory limit of one program in MB: address space of each process, and resident memory of all.
         disk_mb (`int`, *optional*, defaults to `1024`), output_kb (`int`, *optional*, defaults to `1024`):
             Size in MB of what it may write, and KB of stdout and of stderr, each, that are kept.
         submission_mb (`int`, *optional*, defaults to `64`):
@@ -70,19 +67,15 @@ class LocalExecutor(Executor):
         threads_per_program (`int`, *optional*, defaults to `1`):
             Cores per slot. Slots are pinned to separate cores if there are enough.
         gpus (`Sequence[str]`, *optional*):
-            GPUs for programs, one per slot, as in `CUDA_VISIBLE_DEVICES`. The address space of a program is then not
-            limited, because CUDA maps more than the physical memory. Defaults to none.
+            GPUs for programs, one per slot, as in `CUDA_VISIBLE_DEVICES`; the address space is then not limited.
         packages (`Sequence[str]`, *optional*):
-            Modules that the warm parent imports; missing and broken ones are skipped. Defaults to the usual parts of
-            numpy, pandas, scipy and scikit-learn, and matplotlib's fonts.
+            Modules that the warm parent imports; missing and broken ones are skipped.
         sandbox (`str`, *optional*, defaults to `"auto"`):
-            `"auto"`: the strongest tier that works on this machine, or an error. `"none"`: no isolation. Otherwise the
-            name of a tier; `sandbox/` documents the guarantees of each.
+            `"auto"`: the strongest tier that works, or an error. `"none"`: no isolation. Or the name of a tier.
         python (`str`, *optional*):
             The interpreter that runs programs, 3.11 or newer, with its environment. Defaults to the caller's.
         training_cores (`int`, *optional*, defaults to `0`):
-            Cores that programs leave to training: the first ones of those that this process may use. The caller keeps
-            itself to them with [`~trl_mle.launching.keep_to_training_cores`], once the executor exists.
+            Cores that programs leave to training, see [`~trl_mle.launching.keep_to_training_cores`].
 
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
@@ -189,12 +182,10 @@ class LocalExecutor(Executor):
         with make_probe(self._run_dir, self._runner.inputs) as (_, input_):
             result = self._run_check(IMPORTS, input_)
         if result.outcome is not Outcome.OK:
-            missed = ", ".join(self._python.left_out)
+            missed = f", except {', '.join(self._python.left_out)}" if self._python.left_out else ""
             raise SandboxError(
                 f"programs cannot import the usual packages inside the sandbox ({self.tier}): {result.detail}",
-                f"Install them in {self._python.prefix}, readable for everyone: programs see the folders on sys.path, "
-                "but not what links there point to"
-                + (f", and not {missed}, where more than packages lies" if missed else ""),
+                f"Install them in {self._python.prefix}, readable for everyone; programs see sys.path{missed}",
             )
         names = {line.partition(" ")[0] for line in result.stdout.splitlines()}
         _PROVEN[self.tier, self._python] = tuple(name for name in REQUIRED + OPTIONAL if name in names)
@@ -217,7 +208,7 @@ class LocalExecutor(Executor):
 
     @property
     def limits(self) -> Limits:
-        """Limits of a program. Its packages were looked up inside the sandbox."""
+        """Limits of a program, with the packages that were found inside the sandbox."""
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier, self._python])
 
     @property
@@ -228,7 +219,6 @@ class LocalExecutor(Executor):
 
     @property
     def description(self) -> str:
-        """How programs run here, in one line."""
         isolated = f"are isolated by {self.tier}" if self.tier.isolates else "are not isolated and run"
         bounded = ", in control groups" if any(group.folders for group in self._groups) else ""
         usable, all_cores = len(self._slots.cores), os.cpu_count()
@@ -236,7 +226,6 @@ class LocalExecutor(Executor):
         return f"programs {isolated}, {self.max_parallel} at a time on {cores} cores{bounded}"
 
     def close(self) -> None:
-        """Ends every program, running or queued, and every process of the executor."""
         self._closed.set()
         self._runner.close()
         self._threads.shutdown(wait=True)  # queued programs find it closed
@@ -260,31 +249,16 @@ class LocalExecutor(Executor):
             self._checked.add(competition.public_dir)
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
-        """
-        Queues a program.
-
-        Args:
-            program (`str` or [`InstrumentedProgram`]):
-                Python source. For an instrumented program, the source with the milestone prints is run, while the file
-                on disk and the lines of tracebacks are the original's.
-            competition ([`Competition`]):
-                The competition; its public folder is the program's `input/`.
-
-        Returns:
-            [`ProgramFuture`]: A future that never raises because of the program's behaviour.
-
-        Raises:
-            `SandboxError`: Programs could read the competition's labels.
-        """
+        """Queues a program, whose `input/` is the competition's public folder. Raises `SandboxError` if programs could
+        read the competition's labels."""
         self._check_labels(competition)
         future = ProgramFuture()  # the pool's own would report programs as running while they wait for a slot
         future.follow(self._threads.submit(self._execute, program, competition, time.monotonic(), future))
         return future
 
     def longest_s(self, programs: int) -> float:
-        """Maximum time in seconds until all results are available, if every training process of this machine submits
-        this many programs at once: all of them run into their timeout, in the shared slots, and in each round
-        reports are lost."""
+        """Maximum time in seconds if every training process of this machine submits this many programs at once, which
+        all run into their timeout, and whose reports are lost."""
         processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # of a launcher
         rounds = math.ceil(processes * programs / self.max_parallel)
         return START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s)
@@ -325,8 +299,8 @@ class LocalExecutor(Executor):
         return replace(result, queue_wait_s=waited)
 
     def _judge_lost(self, lost: ReportLost, competition: Competition) -> ExecutionResult:
-        """The result of a program whose report was lost twice: its own failure if it had started and a control program
-        beside it succeeds. Otherwise raises `ReportLost`."""
+        """The result of a program whose report was lost twice: its own failure if a control program beside it succeeds.
+        Otherwise raises `ReportLost`."""
         if lost.result is None:
             raise lost
         with (

@@ -46,8 +46,7 @@ class ExecutorArguments:
 
 
 def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
-    """The class of the executor: this machine's, Ray's if a cluster is named, or the user's own. Raises `ValueError`
-    if it cannot be imported, or is no executor."""
+    """The executor of this machine, Ray's if a cluster is named, or the user's own. Raises `ValueError` if it is none."""
     if args.executor is None:
         return execution.RayExecutor if args.ray_address else execution.LocalExecutor
     if args.ray_address:
@@ -59,8 +58,8 @@ def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
 
 
 def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution.Executor:
-    """Builds the executor. With Ray, any GPU slot requests one of Ray's GPUs per program. Raises `ValueError` if no
-    program could run, and [`SandboxError`] if programs cannot be isolated."""
+    """Builds the executor; with Ray, any GPU slot requests one of its GPUs per program. Raises `ValueError` or
+    [`SandboxError`] if no program could run."""
     for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
         if not 0 < getattr(args, name) < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {getattr(args, name)}")
@@ -68,10 +67,7 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
         raise ValueError(f"max_parallel_programs must be at least 1, got {args.max_parallel_programs}")
     kind: Any = executor_class(args)
     if training_cores and not kind.is_local:
-        raise ValueError(
-            f"training_cores has no effect on {kind.__name__}: leave it out; if a Ray worker runs on the training "
-            "machine, start Ray there with taskset and --num-cpus"
-        )
+        raise ValueError(f"training_cores has no effect on {kind.__name__}: leave it out")
     options: dict[str, Any] = {
         "timeout_s": args.program_timeout_s,
         "memory_mb": args.program_memory_mb,

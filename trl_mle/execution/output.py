@@ -5,8 +5,7 @@ LINE_BYTES = 4096  # kept of an unfinished line, which may contain an incomplete
 
 class Output:
     """An output stream of which `limit` bytes are kept, half of them from the beginning and half from the end, and the
-    milestone prints between them, which begin with the nonce, if there is one. Repeated prints, as in a loop, are
-    dropped. The work per byte does not depend on earlier output."""
+    milestone prints between them, which begin with the nonce, each once. The work per byte is bounded."""
 
     def __init__(self, limit: int, nonce: str):
         self._half = limit // 2
@@ -18,7 +17,6 @@ class Output:
         self._prints_bytes = 0
 
     def feed(self, chunk: bytes) -> None:
-        """Adds a chunk."""
         if not self._nonce:
             self._keep(chunk)
             return

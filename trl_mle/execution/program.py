@@ -8,16 +8,14 @@ import warnings
 from dataclasses import dataclass
 
 
-# Limits of a program that is analysed outside the sandbox. Solutions have some thousand characters, hundreds of nodes,
-# 20 levels
+# Limits of a program that is analysed outside the sandbox; solutions have hundreds of nodes, 20 levels
 MAX_LENGTH = 50_000  # characters: Python's parser takes the square of the time for some texts
 MAX_NODES = 10_000  # of the syntax tree: an instrumenter can take the square of the time
 MAX_DEPTH = 100  # of the syntax tree, so that recursive functions can follow it
 MAX_BITS = 2_000  # of a whole number: Python refuses to print one of more than 4,300 digits
 _LONG_NAME = re.compile(rf"(?:\.[\s\\]*+\w++[\s\\]*+){{{MAX_DEPTH}}}")  # the parser copies it at each dot of an import
 
-# The compiler names this file in its warnings (invalid escape sequences and others). Policies cause thousands of them,
-# which would bury the log of the training run.
+# The compiler names this file in its warnings, of which policies cause thousands
 FILENAME = "<program>"
 warnings.filterwarnings("ignore", module=re.escape(FILENAME))
 
@@ -31,12 +29,8 @@ class ProgramError(ValueError):
 
 
 def parse_program(source: str) -> ast.Module:
-    """The syntax tree of a text from outside, as if read from a file (which may start with a byte order mark).
-    Any function can follow, dump and compare it. Do not modify it.
-
-    Raises:
-        [`ProgramError`]: It is no Python, or too large, too deep or too odd to be analysed.
-    """
+    """The syntax tree of a text from outside, which any function can follow; do not modify it. Raises [`ProgramError`]
+    if it is no Python, or too large, too deep or too odd to be analysed."""
     found = _parsed(source)
     if isinstance(found, ProgramError):
         raise ProgramError(str(found), found.line)  # a new one: each that is raised collects a traceback
@@ -79,8 +73,8 @@ class InstrumentedProgram:
     """
     A program with prints that mark the milestones it reaches (https://huggingface.co/papers/2509.01684).
 
-    Every print is on a line of its own: `source` without the lines `inserted_lines` equals `original`, line by line.
-    The executor runs `source`, while the file on disk and the tracebacks show `original`.
+    `source` without the lines `inserted_lines` equals `original`. The executor runs `source`, while the file on disk
+    and the tracebacks show `original`.
 
     Args:
         source (`str`), original (`str`):
@@ -88,10 +82,9 @@ class InstrumentedProgram:
         milestones (`tuple[str, ...]`):
             The milestones with a print, in the order of `trl_mle.instrumentation.MILESTONES`.
         nonce (`str`):
-            Random text in every marker, unknown to the policy when it writes. A program that inspects its own running
-            code can find it, and gains at most the partial credit of a failure (see SECURITY.md).
+            Random text in every marker, unknown to the policy when it writes (see SECURITY.md).
         is_final (`bool`, *optional*, defaults to `True`):
-            Whether the instrumenter would place the same prints again. `False` if its model did not answer.
+            Whether the instrumenter would place the same prints again.
     """
 
     source: str
@@ -108,9 +101,8 @@ class InstrumentedProgram:
         return tuple(number for number, line in enumerate(split_lines(self.source), 1) if self.nonce in line)
 
     def reached(self, output: str) -> set[str]:
-        """The milestones whose markers are in the output, possibly in the middle of a line, because the program may
-        have printed without a newline. A marker counts only if its print was placed, and only after the markers of
-        all prints that must have run before it."""
+        """The milestones whose markers are in the output. A marker counts only if its print was placed, and only after
+        the markers of all prints that must have run before it."""
         before = self._before()
         found: set[str] = set()
         for milestone in re.findall(rf"{re.escape(self.nonce)} milestone: (\w+)", output):
@@ -119,10 +111,8 @@ class InstrumentedProgram:
         return found
 
     def _before(self) -> dict[str, list[set[str]]]:
-        """
-        For each milestone print, the prints before it in its block or in an enclosing block, which cannot be skipped.
-        A block ends at the first line with less indentation; such a line within a string only makes the check weaker.
-        """
+        """For each milestone print, the prints before it in its block or in an enclosing block. A block ends at the
+        first line with less indentation; such a line within a string only makes the check weaker."""
         before: dict[str, list[set[str]]] = {milestone: [] for milestone in self.milestones}
         around: list[tuple[str, str]] = []  # indentation and milestone
         for line in split_lines(self.source) if self.milestones else ():
@@ -156,8 +146,7 @@ class Limits:
         threads (`int`, *optional*, defaults to `1`):
             Number of cores.
         packages (`tuple[str, ...]`, *optional*):
-            Packages of `REQUIRED` and `OPTIONAL` that it can import inside the sandbox, in this order, by import name.
-            Defaults to the required ones.
+            Packages of `REQUIRED` and `OPTIONAL` that it can import inside the sandbox. Defaults to the former.
     """
 
     timeout_s: float = 60.0

@@ -41,19 +41,16 @@ def _local_executor(options: str) -> LocalExecutor:
 
 
 def _execute(program: Program, competition: Competition, options: dict[str, Any]) -> ExecutionResult:
-    """Runs a program on the machine that Ray chose."""
     gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
     executor = _local_executor(json.dumps(options | {"gpus": gpus}))
     return executor.submit(program, competition).result()
 
 
 def _packages_here(options: dict[str, Any]) -> tuple[str, ...]:
-    """The packages that programs can import on the machine that Ray chose."""
     return _local_executor(json.dumps(options | {"gpus": []})).limits.packages
 
 
 def _problem_here(options: dict[str, Any], competition: Competition) -> str:
-    """Why programs for a competition cannot run on the machine that Ray chose."""
     try:
         _local_executor(json.dumps(options | {"gpus": []})).check(competition)
     except SandboxError as error:
@@ -67,8 +64,7 @@ class RayExecutor(Executor):
 
     Each program runs in the sandbox of a [`LocalExecutor`] on its machine. All machines must have `trl_mle`, the
     packages that programs import, and the competitions' files under the same paths. A program whose machine is lost
-    runs again on another one; after three reruns its outcome is `Outcome.INFRASTRUCTURE`. Start times of
-    programs are not reported.
+    runs again on another one, at most three times.
 
     Args:
         address (`str`, *optional*, defaults to `"auto"`):
@@ -77,9 +73,6 @@ class RayExecutor(Executor):
             GPUs per program. Not tried on a GPU yet.
         timeout_s (`float`), threads_per_program (`int`), memory_mb (`int`), **options:
             The arguments of [`LocalExecutor`]. Ray reserves cores and memory for each program.
-
-    Raises:
-        `ConnectionError`: The cluster does not exist.
     """
 
     def __init__(
@@ -122,7 +115,7 @@ class RayExecutor(Executor):
 
     @property
     def limits(self) -> Limits:
-        """Limits of a program. Its packages are those that all machines have."""
+        """Limits of a program, with the packages that all machines have."""
         names = REQUIRED + OPTIONAL
         shared = tuple(name for name in names if all(name in packages for packages in self._packages))
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, shared)
@@ -147,7 +140,6 @@ class RayExecutor(Executor):
 
     @property
     def description(self) -> str:
-        """How programs run here, in one line."""
         return f"programs run on a Ray cluster of {ray.cluster_resources().get('CPU', 0):g} cores"
 
     def close(self) -> None:
@@ -159,7 +151,6 @@ class RayExecutor(Executor):
             ray.shutdown()
 
     def check(self, competition: Competition) -> None:
-        """Checks sandbox, folders and packages of each machine. Raises [`SandboxError`], which names the machine."""
         if os.environ.get("RANK", "0") != "0":
             return
         problems = [
@@ -171,8 +162,7 @@ class RayExecutor(Executor):
             raise SandboxError(f"programs cannot be run on the Ray cluster: {'; '.join(problems)}")
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
-        """Queues a program, see [`LocalExecutor.submit`]. The result's `queue_wait_s` is all time outside Δt, and its
-        `slot` is the slot on its machine."""
+        """Queues a program. The result's `queue_wait_s` is all time outside Δt, its `slot` that of its machine."""
         submitted = time.monotonic()
         outer = ProgramFuture()
 

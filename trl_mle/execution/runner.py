@@ -34,8 +34,7 @@ MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit
 
 
 class Runner:
-    """A sandbox on this machine: a tier, with the settings that all programs share, their inputs and warm parents.
-    `groups` has a control group for each slot; warm parents import `packages`, and programs use `cores`."""
+    """A sandbox on this machine: a tier, with the settings that all programs share, their inputs and warm parents."""
 
     def __init__(
         self,
@@ -68,7 +67,6 @@ class Runner:
         self._job_sockets: set[socket.socket] = set()
 
     def close(self) -> None:
-        """Ends all programs and warm parents."""
         self.warm_parents.close()
         for job_socket in tuple(self._job_sockets):  # without a pid namespace, this ends a program's init
             with contextlib.suppress(OSError):

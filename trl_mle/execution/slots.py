@@ -23,7 +23,7 @@ class Closed(Exception):
 
 @dataclass(frozen=True)
 class Slot:
-    """A slot, where one program runs at a time."""
+    """Where one program runs at a time."""
 
     index: int  # among the executor's slots
     number: int  # unique among the slots in use on this machine
@@ -35,12 +35,9 @@ class Slot:
 class Slots:
     """Hands out slots, each to one program at a time, across all processes of this user on this machine.
 
-    A slot is held by file locks (`flock`), one for each of its cores. So several training processes share the cores of
-    a node without a server: a process with few programs leaves cores to the others, and the kernel frees the slots of
-    a process that dies. Processes take turns: the one that waits for a slot holds the *turnstile*, and after passing
-    it gives the others time to go first.
-
-    The arguments are those of [`LocalExecutor`]; `folder` has the lock files of all processes."""
+    A slot is held by file locks (`flock`), one for each of its cores, which the kernel frees if a process dies. After
+    it got a slot, a process gives the others time to go first. The arguments are those of [`LocalExecutor`]; `folder`
+    has the lock files of all processes."""
 
     def __init__(
         self,
@@ -110,8 +107,7 @@ class Slots:
 
     @contextlib.contextmanager
     def take_number(self, number: int) -> Iterator[Slot]:
-        """Waits for a slot beside the others, with a number that no other executor on this machine uses meanwhile. It
-        may slow down programs in the others, so it is only for programs that end within a moment."""
+        """Waits for a slot beside the others, with this number, for programs that end within a moment."""
         with open(self.folder / f"number-{number}", "w") as lock:
             with waiting_for("another executor's check to end"):
                 fcntl.flock(lock, fcntl.LOCK_EX)

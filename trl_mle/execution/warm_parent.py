@@ -24,8 +24,7 @@ MAX_WARM_PARENTS = 16  # at a time, about 130 MB each, of large competitions; mo
 
 
 class WarmParent:
-    """Starts the warm parent, and communicates with it. Raises `SandboxError` if it did not start, `CheckUnfinished`
-    if not in time."""
+    """A warm parent. Raises `SandboxError` if it did not start, `CheckUnfinished` if not in time."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class WarmParents:
 
     @contextlib.contextmanager
     def use(self, bound: Path) -> Iterator[WarmParent]:
-        """The warm parent for this folder, which is not closed meanwhile to make room for another."""
+        """The warm parent for this folder, which stays open meanwhile."""
         with self._lock:
             warm_parent = self._find(bound)
             with warm_parent.lock:
@@ -134,7 +133,6 @@ class WarmParents:
                 warm_parent.close()
 
     def close(self) -> None:
-        """Ends all of them, with their programs; none starts any more."""
         with self._lock:
             self._closed = True
             for warm_parent in self._running.values():

@@ -2,8 +2,7 @@
 
 from trl_mle.launching.arguments import MLEScriptArguments, make_parser, parse
 from trl_mle.launching.building import make_instrumenter
-from trl_mle.launching.training_cores import keep_to_training_cores
-from trl_mle.launching.waiting import extend_ddp_timeout
+from trl_mle.launching.processes import extend_ddp_timeout, keep_to_training_cores
 
 
 __all__ = [

@@ -21,8 +21,7 @@ def make_instrumenter(script_args: MLEScriptArguments, training_args: MLEGRPOCon
             model.check_is_not(training_args.vllm_server_base_url or address)
     else:
         assert script_args.instrumenter_model is not None  # which the arguments check
-        # Load the whole model in every process: ZeRO-3 would shard it while its configuration is registered with
-        # transformers
+        # ZeRO-3 would shard the model while its configuration is registered with transformers
         unset_hf_deepspeed_config()
         model = TransformersModel(script_args.instrumenter_model, training_args.device)
         if training_args.deepspeed_plugin is not None:

@@ -36,17 +36,9 @@ OVERWRITTEN = ("config.json", "adapter_config.json", "README.md")
 def one_line_errors(
     headline: str = "", errors: Any = USER_ERRORS, gather: bool = False, once: bool = True
 ) -> Iterator[None]:
-    """
-    Ends the process with one line and exit code 2 if something fails that the user can mend, or if an upload fails.
-
-    Args:
-        headline (`str`, *optional*), errors (`tuple`, *optional*):
-            What the failure means, and which exceptions are the user's to mend.
-        gather (`bool`, *optional*, defaults to `False`):
-            Whether all processes of the run end if one of them fails. A collective operation.
-        once (`bool`, *optional*, defaults to `True`):
-            Whether one process of a machine prints the line, because all of them fail alike.
-    """
+    """Ends the process with one line and exit code 2 if something fails that the user can mend (`errors`), or if an
+    upload fails. With `gather`, a collective operation, all processes end if one fails; with `once`, one process of a
+    machine prints the line."""
     messages = [""]
     try:
         yield
@@ -65,10 +57,8 @@ def one_line_errors(
 
 
 def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
-    """
-    The path of the checkpoint that `resume_from_checkpoint` names, or of the newest complete one in the output folder
-    for `true`; `None` if training starts from scratch. Raises `ValueError` if none is complete.
-    """
+    """The checkpoint that `resume_from_checkpoint` names, for `true` the newest complete one in the folder; `None` if
+    training starts from scratch. Raises `ValueError` if none is complete."""
     if str(value or False).lower() == "false":
         return None
     candidates = find_checkpoints(folder) if str(value).lower() == "true" else [Path(str(value))]
@@ -79,23 +69,18 @@ def checkpoint_to_resume(value: str | bool | None, folder: Path) -> str | None:
                 print("\n".join(reasons), file=sys.stderr)
             return str(checkpoint)
         reasons.append(f"{checkpoint.name} is left out: {reason}")
-    raise ValueError(
-        f"resume_from_checkpoint: {'; '.join([f'there is no complete checkpoint in {folder}', *reasons])}"
-    )
+    why = "; ".join([f"there is no complete checkpoint in {folder}", *reasons])
+    raise ValueError(f"resume_from_checkpoint: {why}")
 
 
 def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
-    """
-    Raises `FileExistsError` if the output folder holds a model or another run than that of the checkpoint to resume
-    from, or later checkpoints of this one, whose metrics would be mixed.
-    """
+    """Raises `FileExistsError` if the output folder holds a model, another run than that of the checkpoint to resume
+    from, or later checkpoints of this one."""
     complete = [path.name for path in find_checkpoints(folder) if damage(path) is None]
     if checkpoint is not None and Path(checkpoint).resolve().parent == folder.resolve():
         if later := [name for name in complete if int(name.partition("-")[2]) > _step_of(checkpoint)]:
-            raise FileExistsError(
-                f"resume_from_checkpoint: {folder} holds later checkpoints ({', '.join(later)}): delete or move them, "
-                "or name another output_dir"
-            )
+            names = ", ".join(later)
+            raise FileExistsError(f"resume_from_checkpoint: {folder} holds later checkpoints ({names}): delete them")
         return
     present = [*complete, *(name for name in OVERWRITTEN if (folder / name).is_file())]
     metrics = folder / METRICS_FILE
@@ -103,16 +88,12 @@ def check_no_other_run(folder: Path, checkpoint: str | None) -> None:
         present.append(METRICS_FILE)
     if present:
         resume = "resume it with resume_from_checkpoint: true" if complete else "delete it"
-        raise FileExistsError(
-            f"output_dir {folder} holds a run or a model ({present[0]}): {resume}, or name another output_dir"
-        )
+        raise FileExistsError(f"output_dir {folder} holds {present[0]}: {resume}, or name another output_dir")
 
 
 def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: TaskSet) -> None:
-    """
-    Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run had not all of the
-    competitions, or another one of [`SAME`]. Competitions may be left out, such as broken ones.
-    """
+    """Raises `ValueError` if the checkpoint to resume from is beyond `max_steps`, or if its run lacked a competition,
+    or had another one of [`SAME`]."""
     if checkpoint is None:
         return
     if 0 < args.max_steps < _step_of(checkpoint):
@@ -125,10 +106,7 @@ def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: T
         names.append("competitions")
     if names:
         were = ", ".join(f"{name}={before[name]}, not {now[name]}" for name in names)
-        raise ValueError(
-            f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same, or name another "
-            "output_dir"
-        )
+        raise ValueError(f"resume_from_checkpoint: the run of {checkpoint} has {were}: resume it with the same")
 
 
 def _step_of(checkpoint: str) -> int:
@@ -154,10 +132,8 @@ def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: L
     for competition in competitions:
         tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=args.begin_program))
         if args.max_prompt_length is not None and tokens > args.max_prompt_length:
-            raise ValueError(
-                f"the prompt of {competition.id} has {tokens} tokens, more than "
-                f"max_prompt_length={args.max_prompt_length}: raise it, or set it to null"
-            )
+            limit = f"max_prompt_length={args.max_prompt_length}"
+            raise ValueError(f"the prompt of {competition.id} has {tokens} tokens, more than {limit}: raise it")
 
 
 def prompt_tokens(tokenizer: Any, prompt: list[dict[str, str]]) -> int:
@@ -176,16 +152,11 @@ def check_engine(args: MLEGRPOConfig, gpu_slots: Sequence[str], use_peft: bool) 
     """Raises `ValueError` if FSDP or vLLM would silently do something else, or take the memory of programs."""
     if os.environ.get("ACCELERATE_USE_FSDP", "false").lower() == "true":
         if args.use_cpu or not torch.accelerator.is_available():
-            raise ValueError("FSDP needs GPUs; on a CPU, accelerate would silently train with DDP: use ddp or zero3")
+            raise ValueError("FSDP needs GPUs: use ddp or zero3 on a CPU")
         if args.use_vllm and use_peft:
-            raise ValueError(
-                "use_vllm: under FSDP, TRL would merge the adapter into sharded weights: use ddp, zero2 or zero3, or "
-                "train all weights (use_peft: false)"
-            )
+            raise ValueError("use_vllm: FSDP cannot merge the adapter for it: use ddp, zero2 or zero3, or no adapter")
     if gpu_slots and args.use_vllm and args.vllm_mode == "colocate":
         if not args.vllm_enable_sleep_mode:
-            raise ValueError(
-                "gpu_slots: a colocated vLLM keeps its GPU memory while programs run: set vllm_enable_sleep_mode"
-            )
+            raise ValueError("gpu_slots: a colocated vLLM keeps its GPU memory: set vllm_enable_sleep_mode")
         if args.async_rollouts:
             raise ValueError("gpu_slots: programs run while a colocated vLLM generates: set vllm_mode to server")

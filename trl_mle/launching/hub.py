@@ -23,10 +23,8 @@ Programs that [{model}](https://huggingface.co/{model}) wrote for Kaggle competi
 
 
 def check_hub(args: Any) -> None:
-    """
-    Raises `ValueError` if the Hub refuses the token or does not answer. A token in the arguments is moved to the
-    environment, because `training_args.bin` would save it and is pushed as well.
-    """
+    """Raises `ValueError` if the Hub refuses the token or does not answer. Moves a token in the arguments to the
+    environment, because `training_args.bin`, which is pushed, would have it."""
     if args.hub_token is not None:
         os.environ["HF_TOKEN"] = args.hub_token
         args.hub_token = None
@@ -39,10 +37,8 @@ def check_hub(args: Any) -> None:
 
 
 def push_rollouts(output_dir: Path, repo_id: str, private: bool | None = None) -> None:
-    """
-    Uploads a run's best solutions and the record of all executions to the dataset `<repo_id>-rollouts`. A new one is
-    private if asked for, if the model's repository is, or else by the owner's setting.
-    """
+    """Uploads a run's best solutions and executions to the dataset `<repo_id>-rollouts`. A new one is private if asked
+    for, if the model's repository is, or else by the owner's setting."""
     api = HfApi()
     dataset: dict[str, Any] = {"repo_id": f"{repo_id}-rollouts", "repo_type": "dataset"}
     if private is None and api.model_info(repo_id).private:

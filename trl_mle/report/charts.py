@@ -50,27 +50,24 @@ def charts(run: TrainingRun) -> Iterator[Chart]:
         yield Chart("learning", "Reward and valid submissions", caption, figure)
     if not run.programs().empty:
         if run.best:
-            caption = (
-                "Solid: best so far, dashed: mean of valid programs. With held-out rows, scores are on these, and "
-            )
-            yield Chart("score", "Score by programs", f"{caption}the best is chosen on the others.", _scores(run))
+            caption = "Solid: best so far, dashed: mean of valid programs; on held-out rows, if there are any."
+            yield Chart("score", "Score by programs", caption, _scores(run))
         yield Chart("milestones", "Milestones", "Share of the programs that reached each milestone.", _milestones(run))
     if figure := _logged(run, DURATIONS):
         caption = (
-            "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: the duration "
+            "Above: how long programs ran, median (solid), 10th and 90th percentile (dotted). Below: their duration "
+            "weights, mean (solid), smallest and largest (dotted)."
         )
-        caption += "weight of their advantages, mean (solid), smallest and largest (dotted)."
         yield Chart("durations", "Δt and duration weights", caption, figure)
 
 
 def _figure(rows: int, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Makes a figure narrow enough for a phone, so that its text stays legible there."""
+    """A figure narrow enough for a phone."""
     figure = Figure(figsize=(4.4, 1.1 + 1.8 * rows), layout="constrained")
     return figure, list(figure.subplots(rows, columns, sharex=columns > 1, squeeze=False).flat)
 
 
 def _draw(axis: Axes, curve: pd.Series, style: str = "-") -> None:
-    """Draws a curve, whose index is x."""
     axis.plot(curve.index, curve, style, color="#0072B2", marker="o" if len(curve) < 3 else "", markersize=3)
 
 

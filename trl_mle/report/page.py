@@ -22,18 +22,8 @@ TEMPLATE = "page.html.jinja"
 
 
 def write_report(folder: Path, report_dir: Path) -> Path:
-    """
-    Writes `report.html`, which makes no request of any kind, and its plots as PNG files.
-
-    Args:
-        folder (`Path`):
-            Output folder of a run, finished or not.
-        report_dir (`Path`):
-            Folder to write to.
-
-    Raises:
-        `OSError`: The folder holds no run.
-    """
+    """Writes `report.html` about the run in a folder, finished or not, and its plots as PNG files. Raises `OSError` if
+    the folder holds no run."""
     run = read_run(folder)
     for note in run.skipped:
         print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
@@ -61,10 +51,7 @@ def write_report(folder: Path, report_dir: Path) -> Path:
 
 
 def _save(chart: Chart, folder: Path) -> str:
-    """
-    Writes a picture as PNG; returns it as SVG in base64: a separate image, so that ids of different plots do not
-    clash.
-    """
+    """Writes a picture as PNG; returns it as SVG in base64, so that ids of different plots do not clash."""
     chart.figure.savefig(folder / f"{chart.name}.png", dpi=PNG_DPI)
     svg = io.BytesIO()
     chart.figure.savefig(svg, format="svg", metadata={"Date": None})
@@ -101,7 +88,6 @@ def _rows(run: TrainingRun) -> Iterator[dict[str, str]]:
 
 
 def _best_programs(run: TrainingRun) -> Iterator[tuple[str, str]]:
-    """A title and the best program of each competition."""
     for best in run.best:
         metric = metric_name(best["metric"], best["higher_is_better"])
         yield f"{best['competition']}: {metric} {best['reported']:g}", best["source"]

@@ -19,25 +19,18 @@ from trl_mle.solutions.best_solutions import UNFINISHED
 
 @dataclass
 class TrainingRun:
-    """
-    The data of a run, as training writes it.
+    """The data of a run, as training writes it. `executions` has a row for each program, in the order in which they
+    ended, with `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to
+    train a model) and a column for each milestone."""
 
-    `history` is the trainer's log. `executions` has a row for each program, in the order in which they ended, with
-    `reported` (the score on the held-out rows, if any), `valid`, `untrained` (valid, but not observed to train a
-    model) and a column for each milestone. `best` has the record of each competition's best solution, with its
-    `source` and `reported`. `skipped` has notes on lines that cannot be read.
-    """
-
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)  # the trainer's log
     executions: pd.DataFrame = field(default_factory=pd.DataFrame)
-    best: list[dict[str, Any]] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    best: list[dict[str, Any]] = field(default_factory=list)  # solutions' records, with `source` and `reported`
+    skipped: list[str] = field(default_factory=list)  # notes on lines that cannot be read
 
     @property
     def training_s(self) -> float | None:
-        """
-        Sum of the steps' times in seconds; `None` if no step has been logged. A time is the mean since the last log.
-        """
+        """Sum of the steps' times in seconds, each the mean since the last log; `None` if none has been logged."""
         times = pd.Series(self.metric("step_time"), dtype=float)
         steps = pd.Series(times.index).diff().fillna(pd.Series(times.index))
         return float((times.to_numpy() * steps.to_numpy()).sum()) if len(times) else None
@@ -63,18 +56,13 @@ class TrainingRun:
 
 
 def read_run(folder: Path) -> TrainingRun:
-    """
-    Reads the output folder of a run; raises `OSError` if it holds none. Lines and files that are not whole, because
-    the run is active or was killed, are skipped.
-    """
+    """Reads the output folder of a run; raises `OSError` if it holds none. Skips lines and files that are not whole."""
     skipped: list[str] = []
     history, executions = read_metrics(folder), _executions(folder / "executions", skipped)
     if not history and executions.empty:
         runs = sorted(str(path.parent) for path in folder.glob(f"*/{METRICS_FILE}"))
         hint = f"did you mean {' or '.join(runs[:3])}?" if runs else "has the run begun, and is this its output_dir?"
-        raise FileNotFoundError(
-            f"{folder} holds no {METRICS_FILE} or executions/*.jsonl: {'; '.join(skipped) or hint}"
-        )
+        raise FileNotFoundError(f"{folder} holds no {METRICS_FILE} or executions: {'; '.join(skipped) or hint}")
     run = TrainingRun(history, executions, skipped=skipped)
     run.best = [best for best in _best(folder / "best_solutions") if best["competition"] in run.competitions]
     return run
@@ -87,11 +75,8 @@ def has_ended(folder: Path) -> bool:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """
-    Reads the metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a
-    resumed run repeats, the later metrics count. The first entry of a run that has begun is step 0, without metrics;
-    the last one has `ended`, if training has.
-    """
+    """The metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a resumed
+    run repeats, the later metrics count."""
     entries: list[dict[str, Any]] = []
     for entry in read_lines(folder / METRICS_FILE)[0]:
         while entries and entries[-1]["step"] > entry["step"]:
@@ -136,7 +121,7 @@ def _best(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def percent(share: float) -> str:
-    """A share as a whole per cent; 0% means none, and 100% means all."""
+    """A share in per cent; 0% means none, and 100% means all."""
     text = f"{share:.0%}"
     if text == "0%" and share > 0:
         return "<1%"

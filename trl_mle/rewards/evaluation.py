@@ -1,6 +1,7 @@
 """The result of one completion."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,9 +22,7 @@ class Evaluation:
     reward: float | None  # `None` if our infrastructure failed twice, so that the completion could not be judged
     duration_s: float | None = None  # Δt of its program; `None` without a program
     score: Score | None = None  # of its submission; `None` if the program failed
-    # How the execution ended (an `Outcome` equals its name), or `"no_code"`; `None` if another reward function does
-    # not say
-    outcome: str | None = NO_CODE
+    outcome: str | None = NO_CODE  # an `Outcome` equals its name; `None` if another reward function does not say
     milestones: tuple[str, ...] = ()  # that were reached, in order
     output: str = ""  # of the program, errors last; bounded
     source: str | None = None  # the program as the policy wrote it
@@ -40,7 +39,6 @@ class Evaluation:
 
     @property
     def infrastructure_failed(self) -> bool:
-        """Whether our infrastructure failed, not the program."""
         return self.outcome == Outcome.INFRASTRUCTURE
 
     @property
@@ -57,6 +55,24 @@ class Evaluation:
         """Restores an evaluation from `dataclasses.asdict` and JSON."""
         score = None if fields["score"] is None else Score(**fields["score"])
         return cls(**(fields | {"score": score, "milestones": tuple(fields["milestones"])}))
+
+
+def columns_of(evaluations: Sequence[Evaluation]) -> dict[str, list[Any]]:
+    """Evaluations as columns of TRL's completions table, which people read; if equal programs run once, `reused`, too."""
+    columns: dict[str, list[Any]] = {
+        "duration_s": [item.duration_s for item in evaluations],
+        "outcome": [str(item.outcome) for item in evaluations],
+        "valid": [item.valid for item in evaluations],
+        "score": [item.score.value if item.score else None for item in evaluations],
+        "quality": [item.quality for item in evaluations],
+        "milestones": [",".join(item.milestones) for item in evaluations],
+        "cpu_s": [item.cpu_s for item in evaluations],
+        "queue_wait_s": [item.queue_wait_s for item in evaluations],
+        "output": [item.shortened().output for item in evaluations],
+    }
+    if any(item.reused is not None for item in evaluations):
+        columns["reused"] = [item.reused for item in evaluations]
+    return columns
 
 
 def cut_middle(text: str, max_chars: int = OUTPUT_CHARS) -> str:

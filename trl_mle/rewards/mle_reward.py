@@ -15,8 +15,7 @@ from trl_mle.execution import ExecutionResult, Executor, Outcome
 from trl_mle.execution.program import Program
 from trl_mle.instrumentation import MILESTONES, Instrumenter
 from trl_mle.prompts import extract_code
-from trl_mle.rewards.columns import columns_of
-from trl_mle.rewards.evaluation import Evaluation
+from trl_mle.rewards.evaluation import Evaluation, columns_of
 from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
 from trl_mle.rewards.program_log import ProgramLog
 from trl_mle.rewards.progress import ProgramsProgress
@@ -46,13 +45,11 @@ class MLEReward:
     | a valid submission | the score (its sign flipped where lower is better), at least `floor` |
     | our own infrastructure failed, twice | `None` |
 
-    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`: a valid submission never earns less than
-    a failed program (a log loss can reach 36).
+    `floor = fail_reward + milestone_reward * len(MILESTONES) + valid_margin`, above every failed program.
 
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
-            Competitions, or their ids, for the `competition` column of the dataset. Many are loaded as their programs
-            come.
+            Competitions, or their ids, for the `competition` column of the dataset.
         executor ([`~trl_mle.execution.Executor`]):
             Runs the programs.
         instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
@@ -70,9 +67,7 @@ class MLEReward:
         best_solutions_dir (`str` or `Path`, *optional*):
             Folder for the best solution of each competition (see [`BestSolutions`]).
         reuse_results (`bool`, *optional*, defaults to `False`):
-            Whether equal programs (with the same syntax tree) for a competition are executed once, in this process. A
-            repeat waits for the first one and gets its result, if that ended by itself.
-
+            Whether this process executes equal programs (with the same syntax tree) for a competition once.
     """
 
     __name__ = "mle_reward"  # TRL names the reward's metrics after it
@@ -107,15 +102,14 @@ class MLEReward:
         self.log = ProgramLog(Path(log_dir) / f"rank-{rank}.jsonl") if log_dir is not None else None
         self.best_solutions = BestSolutions(Path(best_solutions_dir)) if best_solutions_dir is not None else None
         self.reuse_results = reuse_results
-        # The first program of each `_key`, while it runs and then
-        self._equal: dict[tuple[str, str], Execution | Evaluation] = {}
+        self._equal: dict[tuple[str, str], Execution | Evaluation] = {}  # the first of each `_key`, from its start on
 
     def _check_floor(self, competition: Competition) -> None:
         scoring = competition.scoring
         if scoring.best is not None and scoring.gain(scoring.best) <= self.floor:
             raise CompetitionError(
-                f"fail_reward={self.fail_reward:g} lifts the floor of valid submissions to {self.floor:g}, and no "
-                f"score of {competition.id} is above {scoring.gain(scoring.best):g}: lower it"
+                f"fail_reward={self.fail_reward:g} lifts the floor to {self.floor:g}, above every score of "
+                f"{competition.id}: lower it"
             )
 
     def __call__(
@@ -128,12 +122,9 @@ class MLEReward:
         log_metric: Callable[[str, float], None] | None = None,
         **kwargs: Any,
     ) -> list[float | None]:
-        """
-        The reward of each completion. These are texts, or conversations whose last message is the completion;
-        `competition` is the dataset's column of ids, optional if there is only one; `evaluation` has evaluations from
-        before, as [`~trl_mle.trainer.MLEGRPOTrainer`] makes them. `log_extra` gets
-        [`~trl_mle.rewards.columns.columns_of`], and the column `program` of completions that are evaluated here.
-        """
+        """The reward of each completion, a text or a conversation whose last message it is. `competition` is the
+        dataset's column of ids, optional if there is only one; `evaluation` has evaluations from before, as
+        [`~trl_mle.trainer.MLEGRPOTrainer`] makes them."""
         evaluations = evaluation
         if evaluations is None:
             evaluations = self.evaluations(completions, competition=competition, **kwargs)
@@ -164,20 +155,19 @@ class MLEReward:
         return list(zip(texts, ids, strict=True))
 
     def overrides(self, *methods: str) -> bool:
-        """Whether this is of a subclass with one of these methods of its own."""
+        """Whether a subclass has one of these methods of its own."""
         return any(getattr(type(self), method) is not getattr(MLEReward, method) for method in methods)
 
     def check_known(self, competition: Iterable[str] | None) -> None:
-        """Raises `ValueError` if a column of ids names an unknown competition, or is missing though there are
-        several."""
+        """Raises `ValueError` if a column of ids names an unknown competition, or lacks though there are several."""
         for name in [self._only_competition()] if competition is None else dict.fromkeys(competition):
             if name not in self.competitions:
                 names = ", ".join(self.competitions.few())
                 raise ValueError(f"the reward does not know the competition {name!r}; it was given: {names}")
 
     def longest_s(self, completions: int) -> float:
-        """Maximum time in seconds for which a process may wait for programs if every process evaluates this many at
-        once: each may run and be graded twice, and may first wait equally long for an equal one."""
+        """Maximum time in seconds if every process evaluates this many at once: each may run and be graded twice, and
+        may first wait equally long for an equal one."""
         once_s = self.executor.longest_s(completions) + completions * self._grading_s
         return (4 if self.reuse_results else 2) * once_s
 
@@ -191,15 +181,11 @@ class MLEReward:
         on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
         time_is_up: Callable[[], bool] = lambda: False,
     ) -> list[Evaluation]:
-        """
-        Evaluates completions, each for its competition; programs run in parallel as far as the executor allows.
-        `on_done` is called with the index and the evaluation of each as soon as it is known. Once `time_is_up`,
-        programs that are still running end, and have no reward.
-        """
+        """Evaluates completions, in parallel as far as the executor allows. `on_done` gets the index and the
+        evaluation of each when it is known. Once `time_is_up`, programs that still run end, without a reward."""
         return self._wait_for(self.submit(items), on_done, time_is_up)
 
     def evaluate_program(self, source: str | None, competition: Competition | str) -> Evaluation:
-        """Evaluates a program instead of a completion."""
         return self._wait_for(self.submit_programs([(source, competition)]))[0]
 
     def _wait_for(
@@ -227,7 +213,6 @@ class MLEReward:
         return [stopped if i in running else item.result() for i, item in enumerate(pending)]
 
     def progress(self, count: int) -> ProgramsProgress:
-        """The progress line for this many programs."""
         slots = self.executor.slots if self._running_dir is not None else None
         return ProgramsProgress(count, self.show_progress, self._running_dir, slots)
 
@@ -259,7 +244,7 @@ class MLEReward:
         self._equal = {key: first for key, first in self._equal.items() if first is not pending}
 
     def _begin(self, source: str | None, competition: Competition, program: Program | None) -> PendingEvaluation:
-        """Begins an evaluation, of an instrumented program if this one is executed."""
+        """Begins an evaluation; `program` is instrumented, if it is executed."""
         if source is None:
             reused = False if self.reuse_results else None
             return PendingEvaluation(Evaluation(self.fail_reward, detail="no code in the completion", reused=reused))
@@ -344,19 +329,14 @@ class MLEReward:
         )
 
     def _record(self, evaluation: Evaluation, result: ExecutionResult | None, competition: Competition) -> None:
-        """Records an evaluation; a reused program has no result."""
         source, score = evaluation.source, evaluation.score
         if source is None:
             return
         submission = result.submission if result is not None else None
-        if (
-            self.best_solutions is not None
-            and submission is not None
-            and score is not None
-            and score.value is not None
-        ):
+        value = score.value if score is not None else None
+        if self.best_solutions is not None and submission is not None and score is not None and value is not None:
             try:
-                self.best_solutions.offer(competition, source, submission, score.value, score.held_out, score.full)
+                self.best_solutions.offer(competition, source, submission, value, score.held_out, score.full)
             except OSError as error:  # for example, a file system without locks: not worth ending the run
                 logger.warning("the best solution of %s could not be saved: %s", competition.id, error)
         if self.log is not None:
@@ -380,13 +360,11 @@ class MLEReward:
 
 
 def _key(source: str, competition: Competition) -> tuple[str, str]:
-    """The same for equal programs."""
     return syntax_tree_id(source), competition.id
 
 
 def find_reward(reward_funcs: Any) -> MLEReward | None:
-    """The [`MLEReward`] among a trainer's reward functions, of which there may be one or several; `None` if there is
-    none. Raises `ValueError` if there are several [`MLEReward`]s."""
+    """The [`MLEReward`] among a trainer's reward functions. Raises `ValueError` if there are several."""
     functions = reward_funcs if isinstance(reward_funcs, list) else [reward_funcs]
     rewards = [function for function in functions if isinstance(function, MLEReward)]
     if len(rewards) > 1:

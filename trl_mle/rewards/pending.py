@@ -13,7 +13,7 @@ from trl_mle.rewards.evaluation import Evaluation
 
 
 class PendingEvaluation:
-    """A completion that is or will be evaluated, and the future of its pending program."""
+    """A completion that is or will be evaluated."""
 
     def __init__(self, evaluation: Evaluation | None = None):
         self._evaluation = evaluation
@@ -24,12 +24,10 @@ class PendingEvaluation:
         return self._evaluation is not None
 
     def result(self) -> Evaluation:
-        """The evaluation, once [`poll`] has returned `True`."""
-        assert self._evaluation is not None
+        assert self._evaluation is not None  # once `poll` has returned `True`
         return self._evaluation
 
     def stop(self) -> None:
-        """Ends the program, whose result is no longer needed."""
         self.future.stop()
 
     @property
@@ -43,8 +41,8 @@ class PendingEvaluation:
 
 
 class Execution(PendingEvaluation):
-    """A program that is executed, and executed once more if [`poll`] sees that our infrastructure failed. `judge`
-    turns an execution and its score, if there is a submission, into an evaluation."""
+    """A program that is executed, and once more if our infrastructure failed. `judge` turns an execution and its
+    score into an evaluation."""
 
     def __init__(
         self,
@@ -85,8 +83,7 @@ class Execution(PendingEvaluation):
 
 
 def _graded(result: ExecutionResult, competition: Competition) -> Future[Score | None]:
-    """The score of a submission, `None` without one. A metric that is not ours may take long, so a thread computes
-    it."""
+    """The score of a submission, `None` without one; by a thread if the metric, which may take long, is not ours."""
     grading: Future[Score | None] = Future()
     submission = result.submission if result.outcome is Outcome.OK else None
 
@@ -104,9 +101,8 @@ def _graded(result: ExecutionResult, competition: Competition) -> Future[Score |
 
 
 class Repeat(PendingEvaluation):
-    """A program that waits for an equal one, and is executed if that one is stopped, or if `reuse` returns its
-    evaluation as `None`. It then executes the other's text, because the instrumenter must not be called again: other
-    processes may not call it."""
+    """A program that waits for an equal one, and is executed if that is stopped, or if `reuse` returns `None`: the
+    other's text, because the instrumenter may only be called by all processes together."""
 
     def __init__(
         self,

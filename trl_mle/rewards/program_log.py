@@ -18,8 +18,7 @@ FIELDS = [field.name for field in fields(Evaluation)]
 
 @dataclass
 class Sample:
-    """A completion, the kind of its prompt (`"scratch"`, `"improve"` or `"debug"`), the index of the program that the
-    prompt shows, and its evaluation, once its program was executed."""
+    """A completion, the kind of its prompt, the index of the program that this shows, and its evaluation, if any."""
 
     completion: Completion
     step: str = "scratch"
@@ -29,14 +28,12 @@ class Sample:
 
 class ProgramLog:
     """
-    A line for each program, written when it ends: the fields of its [`Evaluation`], its competition, the time, and
-    what else its writer knows. A SIGKILL loses at most the last line.
+    A line for each program, written when it ends. A SIGKILL loses at most the last line.
 
     With `settings`, all that the completions depend on, completions have lines, too, written before their programs
-    run, and `samples` holds all that was written, by competition and index, so that nothing is sampled or executed
-    twice. `contents` has the [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Raises
-    `ValueError` if the file, which only one process may write, was made with other settings or contents, or cannot be
-    read.
+    run, and `samples` holds all that was written, by competition and index. `contents` has the
+    [`~trl_mle.competitions.content.content_digest`] of each competition, by its id. Raises `ValueError` if the file
+    was made with other settings or contents, or cannot be read.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any] | None = None, contents: Mapping[str, str] | None = None):
@@ -69,24 +66,20 @@ class ProgramLog:
         return last_s
 
     def _check(self, competition: str) -> None:
-        """Raises `ValueError` if the file's lines of a competition were made with other settings or content."""
         heading = self._headings.get(competition, {"settings": {}, "content": None})
         before, now = heading["settings"], self._settings
         changed = sorted(name for name in before | now if before.get(name) != now.get(name))
         if not changed and self._contents.get(competition, heading["content"]) != heading["content"]:
             changed = [f"content of {competition}"]
         if changed or competition not in self._headings:
-            raise ValueError(
-                f"{self.path} was made with other settings ({', '.join(changed)}): remove it, or use another "
-                "output_dir"
-            )
+            what = ", ".join(changed)
+            raise ValueError(f"{self.path} was made with other settings ({what}): use another output_dir")
 
     def now(self) -> float:
         """Seconds that the evaluation has taken, without the time between an interruption and its resumption."""
         return time.monotonic() - self._started
 
     def add_completions(self, competition: str, samples: Mapping[int, Sample]) -> None:
-        """Adds completions of a competition, by their index."""
         if not samples:
             return
         rows: list[dict[str, Any]] = []
@@ -100,8 +93,7 @@ class ProgramLog:
         self._write(rows)
 
     def add_evaluation(self, competition: str, index: int, evaluation: Evaluation) -> None:
-        """Adds the evaluation of a completion, unless it is a failure of our infrastructure, which is retried
-        later."""
+        """Adds the evaluation of a completion, unless our infrastructure failed: it is retried later."""
         if evaluation.reward is not None:
             sample = self.samples[competition, index]
             sample.evaluation = evaluation

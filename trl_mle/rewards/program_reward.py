@@ -15,8 +15,7 @@ def program_reward(
     prompts: list[Any], completions: list[Any], competition: Sequence[str], **kwargs: Any
 ) -> list[float | None]:
     """
-    An [`MLEReward`] with default settings, created on the first call: a local executor with 60 s and 4 GB per program,
-    and milestones. `competition` is the dataset's column. TRL's command selects it by name:
+    An [`MLEReward`] with default settings, created on the first call, which TRL's command selects by name:
 
     ```sh
     trl grpo --reward_funcs trl_mle.rewards.program_reward --dataset_name FOLDER ...

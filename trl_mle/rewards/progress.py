@@ -24,7 +24,7 @@ WRITE_S = 1.0  # seconds between two writes
 
 
 def read_arguments(path: Path) -> dict[str, Any]:
-    """The arguments of a run, from its `arguments.json`. Raises `OSError` or `ValueError` if it cannot be read."""
+    """The arguments of a run. Raises `OSError` or `ValueError` if they cannot be read."""
     try:
         return {**json.loads(path.read_text(encoding="utf-8"))}
     except (ValueError, TypeError) as error:
@@ -32,8 +32,7 @@ def read_arguments(path: Path) -> dict[str, Any]:
 
 
 class ProgramsProgress:
-    """The progress line of a batch of programs: how many are done and valid so far, and how long the slowest has run.
-    In a folder, `running.json` has the same information."""
+    """The progress line of a batch of programs; `running.json` in the folder has the same information."""
 
     def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):
         console = PlainConsole(stderr=True)

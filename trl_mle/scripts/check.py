@@ -65,15 +65,14 @@ def look(
         with tasks.blaming(name):
             row["prompt_tokens"] = tokens = count(scratch_prompt(competition, limits, begin_program=True))
             if tokens > max_prompt_length:
-                raise ValueError(
-                    f"the prompt of {name} has {tokens} tokens, more than max_prompt_length={max_prompt_length}"
-                )
+                limit = f"max_prompt_length={max_prompt_length}"
+                raise ValueError(f"the prompt of {name} has {tokens} tokens, more than {limit}")
     except CompetitionError as error:
         row["problem"] = str(error)
     return row
 
 
-def _look_at(name: str) -> dict[str, Any]:
+def _look_at(name: str) -> dict[str, Any]:  # which a process can be sent by its name
     return _look(name)
 
 

@@ -68,7 +68,7 @@ def training_table(run: TrainingRun, rows: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _table(title: str, lines: list[list[str]]) -> Table:
-    """Makes a table whose first line is the header; a repeated competition or system is left blank."""
+    """A table whose first line is the header; a repeated competition or system is left blank."""
     table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(lines[0]):
         table.add_column(name, overflow="fold", justify="left" if i < 2 else "right")

@@ -103,7 +103,6 @@ def _add_score(table: Table, competition: Competition, score: Score | None) -> N
 
 
 def show_prompt(args: argparse.Namespace) -> int:
-    """Prints the prompt that the arguments of the command ask for."""
     competition = load_competition(args.competition, args.data_dir)
     with make_executor(one_program(args)) as executor:
         messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)

@@ -8,9 +8,7 @@ from trl_mle.showing import metric_name, terminal_line
 
 
 def import_packages(folder: Path, to: Path, metric: str, higher_is_better: bool | None = None) -> int:
-    """
-    Makes a competition of each package in a folder, and prints a line for each; exit code 1 if one cannot become one.
-    """
+    """Makes a competition of each package in a folder; exit code 1 if one cannot become one."""
     packages = find_packages(folder)
     made = []
     for package in packages:

@@ -30,10 +30,8 @@ def new(
     split: str | None,
     read_csv: Sequence[str],
 ) -> None:
-    """
-    Makes the competition, and prints what was read and the next commands. Takes the arguments of
-    [`~trl_mle.competitions.own.new_competition`], `read_csv` as texts such as `decimal=,`.
-    """
+    """Makes the competition, and prints what was read and the next commands; see
+    [`~trl_mle.competitions.own.new_competition`]. `read_csv` has texts such as `decimal=,`."""
     options = read_options(read_csv)
     competition = new_competition(
         table, targets, metric, folder, id_column, test_share, test, higher_is_better, split, options
@@ -56,13 +54,10 @@ def new(
     console = PlainConsole()
     console.print(facts)
     if competition.scoring.gain(score) < (lowest := lowest_valid_reward()):
-        console.print(
-            f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k, which ranks them."
-        )
+        console.print(f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k.")
 
 
 def _read(competition: Competition, targets: Sequence[str], date_format: Any) -> Iterator[tuple[str, str]]:
-    """What was read, so that the table's owner sees what was misread."""
     train, test = (
         pd.read_csv(competition.public_dir / f"{name}.csv", dtype=str, na_filter=False) for name in ("train", "test")
     )

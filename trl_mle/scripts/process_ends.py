@@ -10,9 +10,7 @@ from typing import Any
 
 
 def die_with_launcher() -> None:
-    """Leaves no process behind, however the run ends."""
-    # A launcher that is killed (SIGKILL, out of memory) cannot end its workers: the orphans would keep their memory
-    # and go on executing programs. So the kernel ends them.
+    """Leaves no process behind: the kernel ends the workers of a launcher that is killed."""
     libc, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1
     if "ACCELERATE_MIXED_PRECISION" in os.environ or "LOCAL_RANK" in os.environ:  # set by every launcher
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -41,17 +41,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """
-    The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or
-    `ValueError` if the folder or an option does not fit.
-    """
+    """The settings of a quickstart, from its options, or from its folder if it is resumed. Raises `OSError` or
+    `ValueError` if they do not fit."""
     path = folder / SETTINGS_FILE
     if not resume:
         if folder.is_dir() and any(file.name != ".lock" for file in folder.iterdir()):
-            raise FileExistsError(
-                f"{folder} holds an earlier quickstart or something else: add --resume (make resume) to go on with "
-                "it, or name another with --output_dir (make quickstart OUTPUT=…)"
-            )
+            raise FileExistsError(f"{folder} is not empty: add --resume (make resume), or name another --output_dir")
         if not 0 <= options.get("seed", 0) < 2**32:
             raise ValueError(f"--seed must be from 0 to {2**32 - 1}, got {options['seed']}")
         return DEFAULTS | options
@@ -60,9 +55,7 @@ def find_settings(folder: Path, resume: bool, options: dict[str, Any]) -> dict[s
     settings = json.loads(path.read_text(encoding="utf-8"))
     if settings | options != settings:
         were = ", ".join(f"{name}={value}" for name, value in settings.items())
-        raise ValueError(
-            f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)} to resume it"
-        )
+        raise ValueError(f"{folder} holds a quickstart with {were}: leave out --{' and --'.join(options)}")
     return settings
 
 
@@ -88,7 +81,6 @@ def quickstart(settings: dict[str, Any], folder: Path) -> int:
 
 
 def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[list[Any]]:
-    """The commands that are left to do."""
     starter, policy = folder / "starter", folder / "policy"
     before = settings["model"] or starter
     common = ["--competitions", settings["competition"], "--sandbox", sandbox]
@@ -119,7 +111,7 @@ def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[l
 
 
 def device_options() -> list[Any]:
-    """Options of `trl-mle train` for a pretrained model: a GPU if there is one, and the numbers that are fast here."""
+    """Options of `trl-mle train` for a pretrained model."""
     import torch
 
     from trl_mle.models import is_bfloat16_faster

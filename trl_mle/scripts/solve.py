@@ -26,12 +26,10 @@ LOG, SUBMISSION, PROGRAM = "programs.jsonl", "submission.csv", "solution.py"
 
 @dataclass(kw_only=True)
 class SolveArguments(SamplingArguments):
-    """
-    Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best one.
-    Half of the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new
+    """Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best
+    one. Half of the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new
     --test`, all hidden rows choose the program, which runs again with all labels and predicts the unlabelled rows. The
-    best submission so far is always on disk. Running the command again resumes the search.
-    """
+    best submission so far is always on disk. Running the command again resumes the search."""
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
     policy: str = field(
@@ -63,9 +61,7 @@ def seconds_of(text: str) -> float:
 
 
 def solve(args: SolveArguments) -> Path:
-    """
-    Searches for the best submission, writes it, and prints a summary. Raises `ValueError` if no program was valid.
-    """
+    """Searches for the best submission, writes it, and prints a summary. Raises `ValueError` without a valid program."""
     began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
     final = final_competition(competition)
@@ -100,22 +96,17 @@ def solve(args: SolveArguments) -> Path:
             evaluations = search(harness, args.budget_s - (monotonic() - began), console, write_best)
         except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
-                console.print(
-                    f"interrupted: {folder / SUBMISSION} is the best so far; the same command goes on", soft_wrap=True
-                )
+                console.print(f"interrupted: {folder / SUBMISSION} is the best so far", soft_wrap=True)
             raise
     if chosen is None:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)
         reason = "no valid program was valid when run again" if submissions else "no program made a valid submission"
-        raise ValueError(
-            f"{reason} (all programs: {harness.log.path}): give it more time (--budget), or use another policy"
-        )
+        raise ValueError(f"{reason} ({harness.log.path}): raise --budget, or use another policy")
     _report(evaluations, chosen, competition, final is not None, harness.log.now(), folder)
     return folder / SUBMISSION
 
 
 def _harness(args: SolveArguments, competition: Competition, executor: Executor, folder: Path) -> Harness:
-    """The policy in the competition, with the log of an earlier run, if the folder has one."""
     if not (folder / LOG).is_file():
         for path in (folder / SUBMISSION, folder / PROGRAM):
             if path.exists():

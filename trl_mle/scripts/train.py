@@ -13,7 +13,7 @@ from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.execution import Executor, SandboxError
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
-from trl_mle.launching import MLEScriptArguments, checks, hub, training_cores, waiting
+from trl_mle.launching import MLEScriptArguments, checks, hub, processes
 from trl_mle.launching.building import make_instrumenter
 from trl_mle.launching.checks import one_line_errors
 from trl_mle.models import LanguageModelError
@@ -40,14 +40,13 @@ class ArgumentsCallback(TrainerCallback):
 
 
 def main(script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_args: ModelConfig) -> None:
-    """Trains a policy."""
     output_dir = Path(training_args.output_dir or "trainer_output")
     with ExitStack() as stack:
         with one_line_errors(gather=True):  # before a model is loaded or anything is written
             tasks = TaskSet(script_args.competitions, script_args.data_dir, script_args.holdout)
             checkpoint = check_arguments(output_dir, tasks, script_args, training_args, model_args)
             executor = stack.enter_context(make_executor(script_args, script_args.training_cores))
-            training_cores.keep_to_training_cores(script_args.training_cores)
+            processes.keep_to_training_cores(script_args.training_cores)
             check_programs(tasks, executor, training_args, model_args)
         with one_line_errors():
             trainer = make_trainer(tasks, executor, script_args, training_args, model_args)
@@ -113,7 +112,6 @@ def check_programs(tasks: TaskSet, executor: Executor, args: MLEGRPOConfig, mode
 def make_trainer(
     tasks: TaskSet, executor: Executor, script_args: Any, training_args: MLEGRPOConfig, model_args: ModelConfig
 ) -> MLEGRPOTrainer:
-    """Builds the rewards and the trainer, which loads the model."""
     output_dir = Path(training_args.output_dir or "trainer_output")
     training_args.model_init_kwargs = {
         "revision": model_args.model_revision,
@@ -135,7 +133,7 @@ def make_trainer(
     most = training_args.completions_per_process
     if training_args.async_rollouts:  # new programs queue behind the rollouts in flight
         most += training_args.max_in_flight  # type: ignore[operator]  # set by now
-    waiting.extend_ddp_timeout(training_args, reward.longest_s(most))
+    processes.extend_ddp_timeout(training_args, reward.longest_s(most))
     trainer_class = AsyncMLEGRPOTrainer if training_args.async_rollouts else MLEGRPOTrainer
     return trainer_class(
         model=model_args.model_name_or_path,  # type: ignore[arg-type]  # checked before

@@ -28,10 +28,8 @@ COLUMNS = {
 
 
 def watch(args: argparse.Namespace) -> int:
-    """
-    Waits for a run to begin, and shows it until it ends or Ctrl-C. If the output is not a terminal that can be
-    redrawn, shows it once, or raises `OSError` if there is no run.
-    """
+    """Waits for a run to begin, and shows it until it ends or Ctrl-C; outside a terminal, shows it once, or raises
+    `OSError` if there is no run."""
     console, folder = PlainConsole(), Path(args.folder)
     if not console.is_interactive:
         console.print(view(folder))
@@ -50,7 +48,6 @@ def watch(args: argparse.Namespace) -> int:
 
 
 def view(folder: Path) -> Group:
-    """Renders the current state of a run."""
     run = read_run(folder)
     ended = has_ended(folder)
     facts = facts_table()

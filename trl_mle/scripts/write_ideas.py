@@ -22,8 +22,8 @@ from trl_mle.showing import for_terminal
 MAX_TOKENS = 1024  # of the answer
 LONGEST = 120  # characters of an idea
 ASK = """\
-List {count} different ways to predict this, from simple to strong. Each is a model of scikit-learn with its most important settings, as \
-in {example}. Write one a line, and nothing else."""
+List {count} different ways to predict this, from simple to strong. Each is a model of scikit-learn with its most \
+important settings, as in {example}. Write one a line, and nothing else."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,23 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def ask_for_ideas(competition: Competition, policy: str, count: int) -> list[Idea]:
-    """
-    Asks a language model once for ideas.
-
-    Args:
-        competition ([`~trl_mle.competitions.Competition`]):
-            The competition, which the prompt describes.
-        policy (`str`):
-            The model, as for [`~trl_mle.evaluation.policies.load_policy`].
-        count (`int`):
-            Number of ideas to ask for.
-
-    Returns:
-        `list[Idea]`: The ideas of its answer.
-
-    Raises:
-        `ValueError`: The answer names no model of scikit-learn.
-    """
+    """Asks a policy, as for [`~trl_mle.evaluation.policies.load_policy`], once for so many ideas. Raises `ValueError` if
+    its answer names no model of scikit-learn."""
     check_policy(policy)
     numbers = competition.scoring.takes is Takes.NUMBERS
     example = "ExtraTreesRegressor(n_estimators=300)" if numbers else "ExtraTreesClassifier(n_estimators=300)"
@@ -71,14 +56,12 @@ def ask_for_ideas(competition: Competition, policy: str, count: int) -> list[Ide
     answer = completion.text or ""
     ideas = ideas_in(answer, "regressor" if numbers else "classifier")[:count]
     if not ideas:
-        raise ValueError(
-            f"--policy: the answer names no model of scikit-learn, and begins with: {for_terminal(answer[:200])}"
-        )
+        raise ValueError(f"--policy: the answer names no model of scikit-learn: {for_terminal(answer[:200])}")
     return ideas
 
 
 def ideas_in(answer: str, kind: str) -> list[Idea]:
-    """The lines of an answer that name models of scikit-learn, of the kind `"classifier"` or `"regressor"`, and how these are imported."""
+    """The lines of an answer that name scikit-learn's models of the kind `"classifier"` or `"regressor"`."""
     from sklearn.utils.discovery import all_estimators  # imports all of scikit-learn
 
     known = {name: cls for name, cls in all_estimators(type_filter=kind) if _needs_nothing(cls)}

@@ -17,13 +17,11 @@ UNFINISHED = (".new", ".old")
 
 class BestSolutions:
     """
-    Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, its `submission.csv`, and
-    `score.json` with the score on the hidden answers. If a competition holds rows out, `score` is on the other rows
-    and decides which solution is best; `held_out` and `full` are for reports.
+    Keeps the best solution of each competition in `<folder>/<slug>/`: `solution.py`, `submission.csv`, and
+    `score.json`. If a competition holds rows out, `score` is on the other rows and decides which solution is best.
 
-    Several processes of a machine may offer solutions at the same time. The three files always belong together, even
-    if a process is killed: a new solution is written to `<slug>.new/`, which replaces the old folder once it is
-    complete, or with the next offer.
+    Several processes of a machine may offer solutions. The three files always belong together, even if one is killed:
+    a new solution is written to `<slug>.new/`, which replaces the old folder once it is complete.
     """
 
     def __init__(self, folder: Path):
@@ -38,8 +36,8 @@ class BestSolutions:
         held_out: float | None = None,
         full: float | None = None,
     ) -> bool:
-        """Keeps a solution if it is the first, or better than the current one by `score`, and returns whether it is
-        kept. `held_out` and `full` are its scores on the held-out rows and on all rows, if some are held out."""
+        """Keeps a solution if it is the first or better by `score`, and returns whether it is kept. `held_out` and
+        `full` are its scores on the held-out rows and on all rows, if some are held out."""
         best, new, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
         with self._locked():
             if old.exists() and not best.exists():  # killed between the two renames below
@@ -78,8 +76,7 @@ class BestSolutions:
         return record["score"], record.get("held_out", record["score"]), source
 
     def _record(self, competition: Competition) -> dict[str, Any] | None:
-        """What `score.json` holds; `None` if it is missing, was left empty by a power cut, or its score is on other
-        rows."""
+        """What `score.json` holds; `None` if it is missing, left empty by a power cut, or of other rows."""
         try:
             record = json.loads((self.folder / competition.slug / "score.json").read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):

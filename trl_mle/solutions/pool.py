@@ -41,8 +41,7 @@ class SolutionPool:
         competitions (`Mapping[str, Competition]`):
             Those that are trained on, by id.
         size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition, without duplicates: of more than 32 competitions fewer, 2,048
-            over all, but four at least. The worst leave first.
+            Number of solutions kept per competition; of more than 32 fewer, 2,048 over all, but four at least.
     """
 
     def __init__(self, competitions: Mapping[str, Competition], size: int = 64):
@@ -51,7 +50,6 @@ class SolutionPool:
         self._solutions: dict[str, dict[str, Solution]] = {}
 
     def observe(self, solutions: Iterable[Solution]) -> None:
-        """Adds valid solutions, in the order in which they were found."""
         for solution in solutions:
             kept = self._solutions.setdefault(solution.competition, {})
             kept.setdefault(solution.id, solution)
@@ -65,17 +63,14 @@ class SolutionPool:
         return sorted(solutions, key=lambda solution: -quality(solution.score or 0.0))
 
     def sample(self, competition: str, rng: random.Random) -> Solution | None:
-        """
-        Samples a valid solution to improve: the i-th best of n with probability 2 (n - i) / (n (n + 1)), i from 0, so
-        that neither the worst nor the best dominates. `None` if there is no solution yet.
-        """
+        """Samples a valid solution to improve, if there is one: the i-th best of n with probability
+        2 (n - i) / (n (n + 1)), i from 0."""
         if competition not in self._solutions:
             return None
         ranked = self.ranked(competition)
         return rng.choices(ranked, weights=range(len(ranked), 0, -1))[0]
 
     def metrics(self) -> dict[str, float]:
-        """The number of valid solutions over all competitions."""
         return {"size": float(sum(map(len, self._solutions.values())))}
 
     def state_dict(self) -> dict[str, Any]:
@@ -101,8 +96,7 @@ def syntax_tree_id(source: str) -> str:
 
 
 def _describe(node: ast.AST) -> str:
-    """Describes a node without its children: in the order of `ast.walk` the whole tree, without `ast.dump`'s
-    recursion."""
+    """Describes a node without its children, so that nothing recurses."""
     return f"{type(node).__name__} {[(name, _kind(value)) for name, value in ast.iter_fields(node)]}"
 
 

@@ -26,7 +26,7 @@ README = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
 
 @dataclass
 class StarterConfig:
-    """Configuration of the starter policy. The `help` of each field says what it sets."""
+    """Configuration of the starter policy."""
 
     output_dir: str = field(default="outputs/starter", metadata={"help": "Where to save the checkpoint."})
     competitions: list[str] = field(
@@ -38,7 +38,7 @@ class StarterConfig:
 
     def __post_init__(self) -> None:
         for competition in self.competitions:
-            find_tasks(competition)  # raises a ValueError that says what is covered
+            find_tasks(competition)  # or a ValueError
 
 
 def sketch_corpus(config: StarterConfig) -> Dataset:
@@ -56,10 +56,7 @@ def sketch_corpus(config: StarterConfig) -> Dataset:
 
 
 def train_tokenizer(corpus: Dataset, vocab_size: int = 768) -> Qwen2Tokenizer:
-    """
-    Trains a byte-level BPE tokenizer, with a chat template that renders only what such a policy can read. Its
-    vocabulary includes the 256 bytes, so that any text can be encoded.
-    """
+    """Trains a byte-level BPE tokenizer, with a chat template that renders only what such a policy can read."""
     texts = [messages[0]["content"] for column in ("prompt", "completion") for messages in corpus[column]]
     # Qwen2's own pipeline, because AutoTokenizer loads it for a Qwen2 model. It splits the text into few words.
     tokenizer = Qwen2Tokenizer().train_new_from_iterator(
@@ -74,7 +71,7 @@ def train_tokenizer(corpus: Dataset, vocab_size: int = 768) -> Qwen2Tokenizer:
 
 
 def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
-    """Makes an untrained Qwen2 model with three layers, in float32."""
+    """An untrained Qwen2 model with three layers, in float32."""
     model = Qwen2ForCausalLM(
         Qwen2Config(
             vocab_size=len(tokenizer),
@@ -107,7 +104,7 @@ class Bar(ProgressCallback):
     """The progress bar, without a line of figures at its end."""
 
     def on_log(self, *args: Any, **kwargs: Any) -> None:
-        """Prints nothing."""
+        pass
 
 
 def _training_arguments(config: StarterConfig, max_steps: int) -> SFTConfig:
@@ -138,11 +135,9 @@ def _training_arguments(config: StarterConfig, max_steps: int) -> SFTConfig:
 
 
 def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
-    """
-    Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. It cannot read a
-    competition's description, so its chat template renders only the first line of the user's message, `Kaggle
-    competition: <id>`. `max_steps` overrides the one epoch of training, if positive.
-    """
+    """Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. Its chat template
+    renders only the first line of the user's message, `Kaggle competition: <id>`. `max_steps` overrides the one epoch
+    of training, if positive."""
     start = time.perf_counter()
     console = PlainConsole()
     set_seed(config.seed)

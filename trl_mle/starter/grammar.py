@@ -1,8 +1,5 @@
-"""
-A probabilistic grammar of good, poor and broken programs, from which the starter policy learns to write. Each line may
-contain a mistake that small language models make, so that programs fail at every stage, and a policy unlearns many
-small mistakes rather than a single large one.
-"""
+"""A probabilistic grammar of good, poor and broken programs, from which the starter policy learns to write. Each line
+may contain a mistake, so that programs fail at every stage."""
 
 import keyword
 import random
@@ -32,10 +29,8 @@ MIXING = 0.15  # with a uniform guess
 
 @cache
 def find_tasks(competition: str) -> tuple[Task, ...]:
-    """
-    The ways to solve a competition, one of which a program takes. Takes a key of `TASKS`, optionally followed by a
-    mirror's size and seed, or the folder of a table, as `trl-mle new` makes it.
-    """
+    """The ways to solve a competition, one of which a program takes: a key of `TASKS`, optionally followed by a mirror's
+    size and seed, or the folder of a table, as `trl-mle new` makes it."""
     name = competition.partition("?")[0]
     if name in TASKS:
         return TASKS[name]
@@ -43,20 +38,16 @@ def find_tasks(competition: str) -> tuple[Task, ...]:
         return own_tasks(load_competition(competition))
     except CompetitionError as error:
         local = ", ".join(name for name in TASKS if not name.startswith("mirror:"))
-        raise CompetitionError(
-            f"the starter's grammar does not cover {competition!r}, but {local}, the mirrors, and tables made by "
-            f"`trl-mle new`: {error}"
-        ) from error
+        covered = f"but {local}, the mirrors, and tables made by `trl-mle new`"
+        raise CompetitionError(f"the starter's grammar does not cover {competition!r}, {covered}: {error}") from error
 
 
 Drawn = TypeVar("Drawn", Part, Estimator)
 
 
 class Sketcher:
-    """
-    Writes completions for a competition: a one-line plan, then a program. `slip_rate` is the probability of a mistake
-    at each place where one can happen. `choices` are those of the last program.
-    """
+    """Writes completions for a competition: a one-line plan, then a program. `slip_rate` is the probability of a mistake
+    at each place where one can happen. `choices` are those of the last program."""
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
         self.tasks = find_tasks(competition)
@@ -184,7 +175,6 @@ class Sketcher:
         return task.logs and self._seldom("logarithm", LOGARITHM) is not None
 
     def _model(self, task: Task, estimator: Estimator, imports: list[str], whose: str = "") -> str:
-        """Code that creates a model."""
         name = estimator.name.replace("*", _suffix(task))
         imports.append(f"from sklearn.{estimator.module} import {name}")
         model = f"{name}({self._settings(estimator, whose)})"
@@ -205,11 +195,7 @@ class Sketcher:
             imports.append("from sklearn.multioutput import MultiOutputRegressor")
             model = f"MultiOutputRegressor({model})"
         misspelled = f"{model[:-1]}iterations=10)" if model.endswith("()") else f"{model[:-1]}, iterations=10)"
-        lines = [
-            self._slip(
-                f"model = {model}", f"model = {model[:-1]}", f"model = {misspelled}", f"model = {model.lower()}"
-            )
-        ]
+        lines = [self._slip(*(f"model = {form}" for form in (model, model[:-1], misspelled, model.lower())))]
         if model.startswith(estimator.name.rstrip("*")) and estimator.settings and self._seldom("tuning", TUNING):
             keyword, values = next(iter(estimator.settings.items()))
             grid = ", ".join(str(value) for value in dict.fromkeys(values[(len(values) - 1) % 2 :: 2]))

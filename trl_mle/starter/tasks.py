@@ -62,7 +62,7 @@ class Task:
 
 
 def _parts(entries: Iterable[str | dict[str, Any]]) -> tuple[Part, ...]:
-    """Makes the parts of an entry, in which a group's name stands for its parts."""
+    """The parts of an entry, in which a group's name stands for its parts."""
     groups = (_parts(_DATA["groups"][entry]) if isinstance(entry, str) else (Part(**entry),) for entry in entries)
     return tuple(part for group in groups for part in group)
 

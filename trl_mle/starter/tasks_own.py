@@ -26,7 +26,7 @@ PROSE = 25  # mean number of characters from which texts are read word by word
 
 
 def own_tasks(competition: Competition) -> tuple[Task, ...]:
-    """Finds out what a program needs to know about a table. Raises an error if it is none, or has no usable column."""
+    """What a program needs to know about a table. Raises an error if it is none, or has no usable column."""
     try:
         train, test = (pd.read_csv(competition.public_dir / name) for name in ("train.csv", "test.csv"))
     except (OSError, ValueError) as error:
@@ -39,9 +39,7 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
     kinds = [name for name, column in texts.items() if column.nunique() <= MOST_VALUES]
     prose = [name for name, column in texts.items() if name not in kinds and column.str.len().mean() >= PROSE]
     if not targets or not numbers + kinds + prose:
-        raise CompetitionError(
-            f"{competition.id} is no table of numbers, labels or texts with a target: only train.csv may have it"
-        )
+        raise CompetitionError(f"{competition.id} is no table with a target, which only train.csv may have")
     base: list[str] = []
     parts: tuple[Part, ...] = ()
     if numbers + kinds:
@@ -52,7 +50,7 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
     if prose:
         line = f'text = both[{_listed(prose)}].fillna("-").agg(" ".join, axis=1)'
         base, parts = [f"{line}\n{other}" for other in base] or [line], parts + TEXT
-    target = _quoted(targets[0])
+    target = json.dumps(targets[0], ensure_ascii=False)[1:-1]  # as a program writes it between double quotes
     task = partial(Task, target=target, parts=parts, base=tuple(base))
     takes = competition.scoring.takes
     if takes is Takes.PROBABILITIES:
@@ -77,11 +75,6 @@ def _labels(competition: Competition, name: str, quoted: str) -> str:
     texts = pd.read_csv(competition.public_dir / "train.csv", usecols=[name], dtype=str)[name]
     in_text_order = tuple(f"{name}_{label}" for label in sorted(texts.unique())) == competition.target_columns
     return f'pd.read_csv("input/train.csv", dtype=str)["{quoted}"]' if in_text_order else f'train["{quoted}"]'
-
-
-def _quoted(name: str) -> str:
-    """A column's name, as a program writes it between double quotes."""
-    return json.dumps(name, ensure_ascii=False)[1:-1]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -8,8 +8,7 @@ import torch
 
 # Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid
 QUALITY_SCALE = 3.0
-# By how much a valid completion's progress exceeds the best failed one's, at least; beside it, a milestone (0.1) stays
-# small
+# By how much a valid completion's progress exceeds the best failed one's, at least; a milestone is worth 0.1
 VALID_STEP = 0.3
 
 
@@ -65,8 +64,7 @@ def group_advantages(
 
     Args:
         progress (`torch.Tensor` of shape `(B,)`):
-            Larger is better, in units of the reward, and every valid completion has more progress than any failed one.
-            NaN leaves a completion out: its advantage is 0, and it does not affect the others.
+            Larger is better, in units of the reward, and largest for valid completions. NaN leaves a completion out.
         quality (`torch.Tensor` of shape `(B,)`):
             Quality of the valid completions, larger is better; NaN for all others. Only the order matters.
         group_size (`int`):
@@ -77,8 +75,7 @@ def group_advantages(
             Integers that are equal for equal programs.
 
     Returns:
-        `torch.Tensor` of shape `(B,)`: The advantages, before any duration weight; exactly 0 if all completions of the
-        group are equal.
+        `torch.Tensor` of shape `(B,)`: The advantages; exactly 0 if all completions of the group are equal.
     """
     advantages = torch.zeros_like(progress)
     for group in torch.arange(len(progress)).split(group_size):
@@ -95,8 +92,8 @@ def group_advantages(
 
 
 def standardized(values: torch.Tensor, least: float = 0.0) -> torch.Tensor:
-    """Values, of shape `(n,)`, minus their mean and divided by their standard deviation, in float64. Exactly 0 if all
-    are equal; no epsilon shrinks small differences. A deviation below `least` counts as that."""
+    """Values minus their mean and divided by their standard deviation, which is `least` at least, in float64. Exactly
+    0 if all are equal; no epsilon shrinks small differences."""
     centred = _centred(values.double())
     return centred if not centred.any() else centred / centred.std().clamp(min=least)
 
@@ -107,7 +104,6 @@ def _centred(values: torch.Tensor) -> torch.Tensor:
 
 
 def _quality_part(quality: torch.Tensor, max_at_k: int | None, program: torch.Tensor | None) -> torch.Tensor:
-    """The quality part of valid completions, at least 0."""
     m = len(quality)
     ranks = _shared(_mid_ranks(quality), program) / m
     if max_at_k is None:
@@ -125,7 +121,6 @@ def _mid_ranks(quality: torch.Tensor) -> torch.Tensor:
 
 
 def _shared(ranks: torch.Tensor, program: torch.Tensor | None) -> torch.Tensor:
-    """Ranks in which equal programs share their mean rank."""
     if program is None:
         return ranks
     _, which, count = program.unique(return_inverse=True, return_counts=True)

@@ -21,8 +21,7 @@ class ReplayedBatch(Batch):
     logps_taken: bool = False  # whether their log-probabilities are in place
 
     def take_logps(self, width: int) -> torch.Tensor | None:
-        """Returns, once, the log-probabilities that the rollouts had when they were sampled, padded to `width` tokens;
-        `None` if there are none."""
+        """Returns, once, the rollouts' log-probabilities when they were sampled, padded to `width`, if there are any."""
         if self.logps_taken or self.rollouts[0].policy_logps is None:
             return None
         self.logps_taken = True
@@ -45,9 +44,7 @@ class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
         if self.reward is None:
             raise ValueError("async_rollouts needs an MLEReward, which executes programs ahead")
         if self.reward.overrides("evaluations"):
-            raise ValueError(
-                "async_rollouts calls the reward's `submit`, and not `evaluations`: override that instead"
-            )
+            raise ValueError("async_rollouts calls the reward's `submit`: override that instead of `evaluations`")
         assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
         ledger = RolloutLedger(self.args.max_in_flight, self.args.group_size)
         sampler = Sampler(self, self.args.keeps_logps)

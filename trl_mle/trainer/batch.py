@@ -31,7 +31,6 @@ class Completion:
 
     @classmethod
     def of(cls, row: Row, evaluation: Evaluation, competitions: Mapping[str, Competition]) -> "Completion":
-        """The evaluation, with a bounded output, beside what its row asked."""
         columns = {name: row[name] for name in SCRATCH} | {"idea": row.get("idea")}
         return cls(competition_of(row, competitions), evaluation=evaluation.shortened(), **columns)
 
@@ -68,8 +67,7 @@ class Batch:
         return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
 
     def paid(self, advantages: torch.Tensor, weighted: torch.Tensor, mask: torch.Tensor) -> list[tuple]:
-        """For each completion: unweighted and weighted advantage (means over tokens, if per token), weight and Δt. The
-        mask has 1 for the tokens that are trained on."""
+        """For each completion: unweighted and weighted advantage (means over the mask, if per token), weight and Δt."""
         means = [
             values if values.dim() == 1 else (values * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             for values in (advantages, weighted)

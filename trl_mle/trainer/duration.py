@@ -36,13 +36,11 @@ def duration_weights(
         low (`float`, *optional*), high (`float`, *optional*):
             Smallest and largest weight. Without `low`, a program that dies at once (Δt ≈ 0) has almost no penalty.
         mean (`float`, *optional*):
-            Mean Δt in seconds over more than this batch, because an asynchronous batch may hold a single group of a
-            competition. Defaults to the mean of `durations`.
+            Mean Δt in seconds over more than this batch. Defaults to the mean of `durations`.
 
     Returns:
         `torch.Tensor` of shape `(B,)`:
-            The weights. Unless a bound clips, they average to 1 over the actions that `mean` covers. Unknown durations
-            have weight 1, and so do all actions if all durations are zero.
+            The weights: 1 on average, unless a bound clips, 1 for unknown durations, and 1 if all durations are zero.
     """
     if method not in ("linear", "none"):
         raise ValueError(f"unknown duration weighting {method!r}: choose 'linear' or 'none'")
@@ -58,8 +56,7 @@ def weights_by_competition(
     durations: torch.Tensor,
     weigh: Callable[[str | None, torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """Weights of a batch with several competitions, of shape `(B,)`. `weigh` computes those of each competition
-    separately, because otherwise the slowest one would dominate the gradient."""
+    """Weights of a batch, of which `weigh` computes those of each competition: the slowest one must not dominate."""
     by_competition = defaultdict(list)
     for i, competition in enumerate(competitions):
         by_competition[competition].append(i)

@@ -17,30 +17,24 @@ NUMBERS = ("duration_s", "quality", "score", "cpu_s", "queue_wait_s")  # NaN, as
 
 
 def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str = "reward") -> list[Evaluation]:
-    """Makes evaluations, one per completion and without a reward, from the columns that reward functions logged with
-    TRL's `log_extra`: `duration_s` (seconds), and with `outcome` those of [`PROGRAM_COLUMNS`]. All are optional, and
-    may have `None`; only another objective than `"reward"` needs `quality` (larger is better, `None` if not valid)."""
+    """Makes evaluations, without a reward, from columns that reward functions logged with TRL's `log_extra`:
+    `duration_s`, and with `outcome` those of [`PROGRAM_COLUMNS`], all optional. Another objective than `"reward"`
+    needs `quality` (larger is better, `None` if not valid)."""
     if objective != "reward" and "quality" not in logged:
-        raise ValueError(
-            f"objective={objective!r} needs the quality of valid completions: log_extra('quality', [...]), None where "
-            "one is not valid, or use an MLEReward"
-        )
+        raise ValueError(f"objective={objective!r} needs log_extra('quality', [...]), or an MLEReward")
     names = ["duration_s"]
     names += ["quality"] if objective != "reward" else []
     names += PROGRAM_COLUMNS if "outcome" in logged else []
     columns = {name: logged[name] for name in names if name in logged}
     for name, values in columns.items():
         if len(values) != count:
-            raise ValueError(
-                f'log_extra("{name}", ...) got {len(values)} values for {count} completions: log one per completion, '
-                "from one reward function"
-            )
+            raise ValueError(f'log_extra("{name}", ...) got {len(values)} values for {count} completions')
         if name in NUMBERS:
             columns[name] = values = [None if value is None or math.isnan(value) else value for value in values]
         if name == "duration_s" and (
             wrong := [value for value in values if value is not None and not 0 <= value < math.inf]
         ):
-            raise ValueError(f'log_extra("duration_s", ...) got {wrong[0]}: log seconds, or None where Δt is unknown')
+            raise ValueError(f'log_extra("duration_s", ...) got {wrong[0]}: log seconds, or None')
     return [_evaluation({name: values[i] for name, values in columns.items()}) for i in range(count)]
 
 

@@ -26,34 +26,29 @@ class MLEGRPOConfig(GRPOConfig):
         > Parameters that control the prompts
 
         max_prompt_length (`int`, *optional*, defaults to `1024`):
-            Maximum length of a prompt in tokens, including the chat template. A longer one is refused, not truncated.
-            `None` allows any length.
+            Maximum length of a prompt in tokens, which is refused if it is longer. `None` allows any length.
         begin_program (`bool`, *optional*, defaults to `True`):
-            Whether the first lines of a program begin each answer. With `False`, prompts ask for a short plan and a
-            program, as in the paper; for models that think, and for policies that were taught to.
+            Whether the first lines of a program begin each answer. `False` for a short plan first, as in the paper.
         ideas (`str`, *optional*, defaults to `"none"`):
-            What prompts from scratch ask a program to fit, a group at a time, in turn: `"default"`, the path of a YAML
-            file, or `"none"`. See [`~trl_mle.prompts.Ideas`]. Only where the trainer makes the dataset.
+            What groups are asked to fit, in turn: `"default"`, a YAML file, or `"none"`. See [`~trl_mle.prompts.Ideas`].
         improve_probability (`float`, *optional*, defaults to `0.5`):
-            Probability that a group of completions improves an earlier valid solution, or with `ideas` varies its
-            idea, instead of writing one from scratch. Needs the trainer's `competitions`.
+            Probability that a group improves an earlier valid solution, or with `ideas` varies its idea.
         pool_size (`int`, *optional*, defaults to `64`):
-            Number of solutions kept per competition; of more than 32 fewer, see [`~trl_mle.solutions.SolutionPool`].
+            Number of solutions kept per competition, see [`~trl_mle.solutions.SolutionPool`].
         show_test_score (`bool`, *optional*, defaults to `False`):
             Whether an improve prompt states the solution's score on the hidden answers.
 
         > Parameters that control the objective
 
         objective (`str`, *optional*, defaults to `"reward"`):
-            The objective to maximise: `"reward"` as in the paper, `"mean_rank"`, `"max_at_k"`, or the dotted name of
-            an [`~trl_mle.trainer.gradient.objectives.Objective`] of your own. All but the first need an
+            What to maximise: `"reward"` as in the paper, `"mean_rank"`, `"max_at_k"`, or the dotted name of an
+            [`~trl_mle.trainer.gradient.objectives.Objective`]. All but the first need an
             [`~trl_mle.rewards.MLEReward`], or a first reward function that logs the column `quality`.
         max_at_k (`int`, *optional*):
             k of `"max_at_k"`, from 2 to `num_generations`. Defaults to half of them, at most 8.
         duration_weighting (`str`, *optional*):
-            How to weight the advantage of a completion by the duration Δt of its program: `"linear"` by Δt / mean Δt,
-            the default with the objective `"reward"`, or `"none"`, the default with the others. The mean is taken per
-            competition over the generation batch; with `async_rollouts` it is a running mean.
+            How to weight an advantage by its program's Δt: `"linear"` by Δt / mean Δt of the competition, the default
+            with the objective `"reward"`, or `"none"`, the default with the others.
         duration_weight_low (`float`, *optional*), duration_weight_high (`float`, *optional*):
             Smallest weight, at most 1, and largest weight, at least 1.
         stop_when_stale (`bool`, *optional*, defaults to `False`):
@@ -62,14 +57,12 @@ class MLEGRPOConfig(GRPOConfig):
         > Parameters that control speed
 
         async_rollouts (`bool`, *optional*, defaults to `False`):
-            Whether to train on the groups that finished first, whenever they were sampled, while slower programs
-            keep running. Needs an [`~trl_mle.rewards.MLEReward`].
+            Whether to train on the groups that finished first, while slower programs keep running.
         max_in_flight (`int`, *optional*):
-            Maximum number of rollouts, over all processes, that are sampled but not yet trained on; a multiple of
-            `generation_batch_size`. Defaults to two batches, or to three if a vLLM server samples one in parallel.
+            Maximum number of rollouts that are sampled but not yet trained on; a multiple of
+            `generation_batch_size`. Defaults to two batches, or to three with a vLLM server.
         share_prompts (`bool`, *optional*, defaults to `False`):
-            Whether a training step computes a prompt once for all of its completions in a micro-batch. Needs
-            `gradient_checkpointing=False`, and no DeepSpeed, FSDP or linear attention.
+            Whether a step computes a prompt once for its completions. Needs `gradient_checkpointing=False`.
         vllm_request_timeout_s (`float`, *optional*, defaults to `1800.0`):
             Timeout of a request to a vLLM server, in seconds.
 
@@ -154,10 +147,7 @@ class MLEGRPOConfig(GRPOConfig):
     def _check_objective(self) -> None:
         names = ["reward", *OBJECTIVES]
         if self.objective not in names and "." not in self.objective:
-            raise ValueError(
-                f"objective must be {', '.join(map(repr, names))} or the dotted name of a class, got "
-                f"{self.objective!r}"
-            )
+            raise ValueError(f"objective must be one of {names} or the dotted name of a class, got {self.objective!r}")
         if self.objective == "max_at_k":
             size = self.group_size
             self.max_at_k = min(8, max(2, size // 2)) if self.max_at_k is None else self.max_at_k
@@ -167,10 +157,8 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"max_at_k={self.max_at_k} needs objective='max_at_k', got {self.objective!r}")
         stock = self.scale_rewards == "group" and self.multi_objective_aggregation == "sum_then_normalize"
         if self.objective != "reward" and not stock:
-            raise ValueError(
-                f"objective={self.objective!r} scales each part over its group: leave scale_rewards and "
-                "multi_objective_aggregation at their defaults"
-            )
+            options = "scale_rewards and multi_objective_aggregation"
+            raise ValueError(f"objective={self.objective!r} needs the defaults of {options}")
 
     def _check_duration_weighting(self) -> None:
         if self.duration_weighting is None:
@@ -179,14 +167,9 @@ class MLEGRPOConfig(GRPOConfig):
             raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
         low, high = self.duration_weight_low, self.duration_weight_high
         if not 0 <= (0 if low is None else low) <= 1 <= (1 if high is None else high):
-            raise ValueError(
-                f"duration_weight_low must be from 0 to 1, and duration_weight_high at least 1, got {low} and {high}"
-            )
+            raise ValueError(f"duration_weight_low to duration_weight_high must include 1, got {low} and {high}")
         if self.duration_weighting == "none" and (low, high) != (None, None):
-            raise ValueError(
-                "duration_weight_low and duration_weight_high bound weights, and duration_weighting='none' has none: "
-                "set it to 'linear', or leave them out"
-            )
+            raise ValueError("duration_weight_low and duration_weight_high need duration_weighting='linear'")
 
     def _check_async_rollouts(self) -> None:
         if not self.async_rollouts:
@@ -214,33 +197,26 @@ class MLEGRPOConfig(GRPOConfig):
             if 0 < steps < 1:  # a share of all steps, which the Trainer rounds up
                 steps = math.ceil(self.max_steps * steps)
             if steps > 0 and steps % boundary:
-                raise ValueError(
-                    f"{name}={steps:g} saves between two generations, where a run cannot be resumed exactly: use a "
-                    f"multiple of {boundary}"
-                )
+                raise ValueError(f"{name}={steps:g} saves between two generations: use a multiple of {boundary}")
 
     @property
     def completions_per_batch(self) -> int:
-        """Completions of a generation batch, over all processes."""
         assert self.generation_batch_size is not None  # GRPOConfig has filled it in
         return self.generation_batch_size
 
     @property
     def group_size(self) -> int:
-        """Completions of a group."""
         assert self.num_generations is not None  # GRPOConfig has a default
         return self.num_generations
 
     @property
     def micro_steps_per_generation(self) -> int:
-        """Number of micro-batches between two generations."""
         assert self.steps_per_generation is not None  # GRPOConfig has filled it in
         return self.steps_per_generation * self.num_iterations
 
     @property
     def optimizer_steps_per_generation(self) -> int:
-        """Smallest number of optimizer steps after which all completions have been trained on and new ones are
-        generated."""
+        """Optimizer steps after which all completions have been trained on and new ones are generated."""
         return self.micro_steps_per_generation // math.gcd(
             self.micro_steps_per_generation, self.gradient_accumulation_steps
         )

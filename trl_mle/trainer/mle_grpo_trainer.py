@@ -38,10 +38,9 @@ class MLEGRPOTrainer(GRPOTrainer):
     [Reinforcement Learning for Machine Learning Engineering Agents](https://huggingface.co/papers/2509.01684).
 
     A completion's advantage is multiplied by the [`~trl_mle.trainer.duration_weights`] of its program's duration Δt.
-    Any reward function can report durations with TRL's `log_extra("duration_s", [...])`, one value per completion,
-    `None` if unknown. Evaluation and the KL term are never weighted. With probability `args.improve_probability`, a
-    group of completions improves an earlier solution. A completion that our infrastructure failed is left out,
-    whatever the reward functions return for it. [`AsyncMLEGRPOTrainer`] trains while programs run.
+    Any reward function can report durations with TRL's `log_extra("duration_s", [...])`. With probability
+    `args.improve_probability`, a group of completions improves an earlier solution. A completion that our
+    infrastructure failed is left out. [`AsyncMLEGRPOTrainer`] trains while programs run.
 
     Example:
 
@@ -65,11 +64,10 @@ class MLEGRPOTrainer(GRPOTrainer):
         args ([`MLEGRPOConfig`], *optional*):
             Configuration for this trainer. If `None`, a default configuration is used.
         train_dataset ([`~datasets.Dataset`] or [`~datasets.IterableDataset`], *optional*):
-            Dataset to use for training. If `None`, it is built from `competitions`. The column `competition` holds the
-            competition's id; without it, all rows count as one competition.
+            Dataset to use for training, with competitions' ids in the column `competition`. Defaults to prompts from
+            scratch for `competitions`.
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
-            Competitions to train on, each loaded when it is first asked for. Without `train_dataset`, they provide the
-            scratch prompts; set `args.max_steps`, because epochs are then short. Improve prompts need them.
+            Competitions to train on, which improve prompts need.
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits to state in prompts, without an [`~trl_mle.rewards.MLEReward`], whose executor defines them.
     """
@@ -229,8 +227,7 @@ class MLEGRPOTrainer(GRPOTrainer):
     ) -> torch.Tensor:
         mode = "train" if self.model.training else "eval"
         inputs = self._evaluated(inputs, completions)
-        # A reward model reads a prompt and its completion as one conversation, in which the opening is a part of the
-        # latter
+        # For a reward model, which reads both as one conversation, the opening is a part of the completion
         whole = [without_opening(prompt) for prompt in prompts]
         rewards_per_func = super()._calculate_rewards(inputs, whole, completions, completion_ids_list)
         if self.reward is not None:

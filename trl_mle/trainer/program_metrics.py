@@ -20,9 +20,8 @@ OUTCOMES = (*map(str, Outcome), NO_CODE)
 def batch_metrics(
     completions: Sequence[Completion], competitions: Mapping[str, Competition], by_kind: bool, instrumented: bool
 ) -> dict[str, float]:
-    """All metrics of the completions of *all* processes, because quantiles and maxima cannot be averaged afterwards:
-    of all programs, of each competition if there are several but few, and with `by_kind` of each kind of prompt.
-    docs/metrics.md describes each."""
+    """All metrics of the completions of *all* processes (docs/metrics.md): of all programs, of each competition if
+    there are several but few, and with `by_kind` of each kind of prompt."""
     metrics: dict[str, float] = {}
     present = dict.fromkeys(item.competition for item in completions)
     several = max(len(present), len(competitions)) > 1
@@ -62,9 +61,7 @@ def program_metrics(
     scores: bool = True,
     prefix: str = "",
 ) -> dict[str, float]:
-    """Summarises the programs of completions. What is not known of them is left out, and so are, from all rates except
-    outcome rates, failures of our infrastructure. The best score needs its direction; scores whose metrics differ
-    are left out."""
+    """Summarises the programs of completions; failures of our infrastructure count in outcome rates alone."""
     evaluations = [item.evaluation for item in completions]
     metrics: dict[str, float] = {}
     if (seconds := _numbers(item.duration_s for item in evaluations)).size:

@@ -19,16 +19,11 @@ LOST_STEPS = 3  # without a valid program at the end, after others, that are wor
 
 class MLEProgressCallback(TrainerCallback):
     """
-    Prints one line per step: reward, share of valid submissions, mean and best score, mean Δt. With several
-    competitions, scores are left out, because their metrics differ. A second line says how long training will still
-    take: after the first step, and whenever half of the steps that were left then are done. A last line says if no
-    program was valid, or none any more.
+    Prints one line per step, how long training will still take (after the first step, and whenever half of the steps
+    that were left then are done), and at the end if no program was valid, or none any more.
 
-    Also writes all metrics of the step to `metrics.jsonl` in the output folder, so that `trl-mle watch` and `trl-mle
-    report` need not wait for a checkpoint, and a line with whether the run has `ended` when training begins and ends.
-
-    It replaces transformers' `ProgressCallback` or, with `disable_tqdm`, `PrinterCallback`; `log_history` and trackers
-    are not affected.
+    Also writes all metrics of the step to `metrics.jsonl` in the output folder, for `trl-mle watch` and `trl-mle
+    report`. Replaces transformers' `ProgressCallback` or, with `disable_tqdm`, `PrinterCallback`.
     """
 
     def __init__(self) -> None:
@@ -101,6 +96,5 @@ def _append(args: TrainingArguments, state: TrainerState, entries: dict[str, Any
 
 
 def metrics_file(args: TrainingArguments) -> Path:
-    """The file that gets each step's metrics as soon as they are available."""
     assert args.output_dir is not None  # TrainingArguments has filled it in
     return Path(args.output_dir, METRICS_FILE)

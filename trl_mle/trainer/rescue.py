@@ -78,8 +78,7 @@ class Rescue(TrainerCallback):
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Puts the best weights back if the programs are lost: here, because a step's gradient is applied, and the
-        next is not begun."""
+        """Puts the best weights back if the programs are lost."""
         own = self._state
         if len(own.recent) == WINDOW and own.share() < LOST * own.best_share:
             lost = (
@@ -99,7 +98,6 @@ class Rescue(TrainerCallback):
             control.should_training_stop |= self._stops_when_stale
 
     def _weights(self) -> dict[str, torch.Tensor]:
-        """The parameters that are trained, by name."""
         named = self._model.named_parameters() if self._model is not None else ()
         return {name: weight for name, weight in named if weight.requires_grad}
 
@@ -124,11 +122,9 @@ class Rescue(TrainerCallback):
         self._state = _State(**state)
 
     def save_weights(self, folder: Path) -> None:
-        """Writes the best weights into a checkpoint."""
         if self._best:
             save_file(self._best, folder / WEIGHTS_FILE)
 
     def load_weights(self, folder: Path) -> None:
-        """Reads the best weights of a checkpoint."""
         if self._model is not None and (folder / WEIGHTS_FILE).is_file():
             self._best = load_file(folder / WEIGHTS_FILE)

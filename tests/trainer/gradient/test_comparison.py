@@ -128,7 +128,7 @@ def test_the_advantages_of_ones_own_objective():
     rows = rows_of([0.5, NAN, 0.6, NAN])
     rewards = torch.tensor([[0.5], [-10], [0.6], [-10]])
     comparison = Comparison(settings(f"{__name__}.WithoutFailures"), [text_reward], torch.ones(1))
-    message = r"WithoutFailures must give each of 4 completions a finite advantage, not \[0.5, nan, 0.6, nan\]$"
+    message = r"WithoutFailures must give 4 finite advantages, not \[0.5, nan, 0.6, nan\]$"
     with pytest.raises(ValueError, match=message):
         comparison.advantages(rows, rewards)
 

@@ -66,5 +66,5 @@ def test_every_rollout_is_trained_or_in_flight(seed, group_size, batches):
 
 def test_of_another_group_size_is_refused():
     ledger = RolloutLedger(8, 4)
-    with pytest.raises(ValueError, match="trained on 4 at a time, not 1"):
+    with pytest.raises(ValueError, match="num_generations=4, not 1"):
         RolloutLedger(8, 1).load_state_dict(ledger.state_dict())

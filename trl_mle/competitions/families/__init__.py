@@ -1,8 +1,6 @@
-"""
-Families of synthetic tasks: `task:train/<n>` and `task:test/<n>` for any whole number n, each with traps, a reference
-solution, a plain one, and the best score that can be expected of anybody. The two sides share no [`Structure`]. A task
-is made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps them from programs.
-"""
+"""Families of synthetic tasks: `task:train/<n>` and `task:test/<n>` for any whole number n. The two sides share no
+[`Structure`]. A task is made from its id alone, and so are its labels: only a sandbox, which hides this package, keeps
+them from programs."""
 
 from trl_mle.competitions.families.solutions import plain_solution, reference_solution
 from trl_mle.competitions.families.structure import PREFIX, Structure, structure_of

@@ -27,7 +27,7 @@ ONLY_WITH = {
 
 
 class Structure(NamedTuple):
-    """What a task is, apart from its numbers."""
+    """What a task is."""
 
     domain: str  # a key of `DOMAINS`
     dependence: str  # how the target depends on the features, one of `DEPENDENCES`
@@ -47,7 +47,6 @@ class Structure(NamedTuple):
 
 
 def structure_of(task_id: str) -> Structure:
-    """The structure of a task; see [`load_task`] for its id."""
     return seeded(task_id)[0]
 
 
@@ -55,9 +54,7 @@ def seeded(task_id: str) -> tuple[Structure, RandomState]:
     """The structure of a task, and what draws the rest."""
     side = re.fullmatch(rf"{PREFIX}(train|test)/(0|[1-9][0-9]{{0,17}})", task_id)
     if side is None:
-        raise CompetitionError(
-            f"there is no competition {task_id!r}; write task:train/<n> or task:test/<n>, n of up to 18 digits"
-        )
+        raise CompetitionError(f"there is no competition {task_id!r}; write task:train/<n> or task:test/<n>")
     # RandomState because numpy promises that its stream never changes
     random = RandomState(np.frombuffer(hashlib.sha256(task_id.encode()).digest(), ">u4").astype(np.uint32))
     while (structure := _draw_structure(random)).side != side[1]:

@@ -105,11 +105,8 @@ def enough(classes: np.ndarray, chances: np.ndarray) -> np.ndarray:
 
 
 def best_by_kappa(chances: np.ndarray) -> np.ndarray:
-    """
-    The classes b with the largest quadratic weighted kappa, 1 - E[(a - b)²] / E[(a - b')²], for labels a with these
-    chances, shape (rows, classes): each minimises E[(a - b)²] - r E[(a - b')²], where r is the quotient itself
-    (Dinkelbach's method).
-    """
+    """The classes b with the largest quadratic weighted kappa, 1 - E[(a - b)²] / E[(a - b')²], for labels a with these
+    chances, shape (rows, classes), by Dinkelbach's method."""
     squares = (np.arange(chances.shape[1])[:, None] - np.arange(chances.shape[1])) ** 2.0
     own = (chances[:, :, None] * squares).sum(axis=1)
     other = (chances.mean(axis=0)[:, None] * squares).sum(axis=0)

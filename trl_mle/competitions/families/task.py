@@ -40,10 +40,8 @@ class Contents(NamedTuple):
 
 
 def load_task(task_id: str) -> Competition:
-    """
-    Loads the task `task:train/<n>` or `task:test/<n>`, with a whole number n; its files are written on first use.
-    Raises [`CompetitionError`] if the id is not understood, or the cache cannot be written.
-    """
+    """Loads the task `task:train/<n>` or `task:test/<n>`, whose files are written on first use. Raises
+    [`CompetitionError`] if the id is not understood, or the cache cannot be written."""
     layout = Layout(metric=structure_of(task_id).metric, id_column="id")
     prepared = cached_folder(task_id, path_slug(task_id), partial(make_task, task_id))
     return competition_from_folder(task_id, layout, prepared)

@@ -25,10 +25,8 @@ LEAST_ROWS, MAX_ROWS = 50, 100_000
 
 
 def load_mirror(competition_id: str) -> Competition:
-    """
-    Loads the mirror of an MLE-bench competition, graded by the rules of the original; its files are written on first
-    use. Size and seed may follow its id, as in `mirror:leaf-classification?rows=500&seed=3`.
-    """
+    """Loads the mirror of an MLE-bench competition; its files are written on first use. Size and seed may follow its
+    id, as in `mirror:leaf-classification?rows=500&seed=3`."""
     original, _, query = competition_id.removeprefix(PREFIX).partition("?")
     if original not in MIRRORS:
         part_of = next((name for name in MIRRORS if original and original in name), original)
@@ -37,9 +35,7 @@ def load_mirror(competition_id: str) -> Competition:
         raise CompetitionError(f"there is no competition {competition_id!r}; {hint}")
     numbers = dict(re.findall(r"(rows|seed)=(\d{1,9})", query, re.ASCII))
     if "&".join(f"{key}={value}" for key, value in numbers.items()) != query:
-        raise CompetitionError(
-            f"{competition_id!r} is not understood: write for example {PREFIX}{original}?rows=500&seed=3"
-        )
+        raise CompetitionError(f"{competition_id!r} is not understood: write {PREFIX}{original}?rows=500&seed=3")
     size_and_seed = {key: int(value) for key, value in numbers.items()}
     prepared = cached_folder(
         competition_id, path_slug(competition_id), lambda folder: make_mirror(original, folder, **size_and_seed)
@@ -48,17 +44,13 @@ def load_mirror(competition_id: str) -> Competition:
 
 
 def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
-    """
-    Writes `public/` and `private/` of a mirror, a key of `MIRRORS`, into a folder; equal arguments give equal bytes. A
-    quarter of the rows, whose number defaults to the mirror's own, is the test set.
-    """
+    """Writes `public/` and `private/` of a mirror, a key of `MIRRORS`, into a folder; equal arguments give equal bytes.
+    A quarter of the rows is the test set."""
     mirror, layout, facts = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id], FACTS[competition_id]
     rows = facts["rows"] if rows is None else rows
     least = facts.get("least_rows", LEAST_ROWS)
     if not least <= rows <= MAX_ROWS:
-        raise CompetitionError(
-            f"the mirror of {competition_id!r} can have from {least} to {MAX_ROWS} rows, not {rows}"
-        )
+        raise CompetitionError(f"mirrors of {competition_id!r} have from {least} to {MAX_ROWS} rows, not {rows}")
     random = np.random.RandomState(seed)  # because numpy promises that its stream never changes
     drawn = mirror.draw(rows, random)
 

@@ -65,7 +65,7 @@ def draw_yes_or_no(logits: np.ndarray, no: float, noise: float, random: RandomSt
 
 
 def exact_shares(shares: list[float], rows: int, random: RandomState) -> np.ndarray:
-    """Class numbers of that many rows, in random order, with each class as often as its share says."""
+    """Class numbers in random order, with each class as often as its share says."""
     return random.permutation(_in_order(shares, rows))
 
 
@@ -102,10 +102,8 @@ def counted_ids(train_prefix: str = "", test_prefix: str = "", start: int = 0) -
 
 
 class Grammar:
-    """
-    Writes texts by a grammar of vocabulary.yaml: a symbol becomes one of its alternatives, which "|" separates, and so
-    on; `{symbol}` stands for a symbol. Line ends and indentation do not count. Alternatives have `weights` in turn.
-    """
+    """Writes texts by a grammar of vocabulary.yaml: a symbol becomes one of its alternatives, which "|" separates;
+    `{symbol}` stands for a symbol. Line ends and indentation do not count. Alternatives have `weights` in turn."""
 
     def __init__(self, name: str, random: Random, weights: Sequence[float] = (1,)):
         # Split by the symbols, an alternative has its words at even places and symbols at odd ones.

@@ -85,6 +85,9 @@ def _draw_dec_2021(rows: int, random: RandomState) -> Drawn:
     return Drawn(table.join(label), label, pd.DataFrame({"Cover_Type": 1 + comfort.argmax(axis=1)}))
 
 
+_ANGLES = ("alpha", "beta", "gamma")
+
+
 def _draw_nomad(rows: int, random: RandomState) -> Drawn:
     facts = VOCABULARY["crystals"]
     group = random.randint(0, len(facts["spacegroup"]), rows)
@@ -116,10 +119,7 @@ def _draw_nomad(rows: int, random: RandomState) -> Drawn:
             "number_of_total_atoms": atoms.astype(float),
             **{f"percent_atom_{name}": percent[:, i].round(4) for i, name in enumerate(("al", "ga", "in"))},
             **{f"lattice_vector_{i + 1}_ang": vectors[:, i].round(4) for i in range(3)},
-            **{
-                f"lattice_angle_{name}_degree": angles[:, i].round(4)
-                for i, name in enumerate(("alpha", "beta", "gamma"))
-            },
+            **{f"lattice_angle_{name}_degree": angles[:, i].round(4) for i, name in enumerate(_ANGLES)},
         }
     )
     geometries = [

@@ -2,9 +2,8 @@
 forks one child per program.
 
 This folder is *executed*, not imported: its `__main__.py` is started by path, as pid 1 of a bubblewrap container (in
-the other tiers as a plain process), and the caller talks to it over a socket. In the container the folder lies alone,
-so its modules import only each other, relatively, and the standard library. Nothing that is forked here sees the
-caller's environment, files or memory. For each program there are two processes:
+the other tiers as a plain process). There the folder lies alone, so its modules import only each other, relatively,
+and the standard library. For each program there are two processes:
 
     warm parent ──fork──▶ init: pid 1 of new user, mount, pid, ──fork──▶ the program: no capabilities, no new
     (parent.py)           ipc, net and uts namespaces; mounts,           privileges, seccomp, rlimits

@@ -128,8 +128,7 @@ def permitted_capabilities() -> int:
 
 def become_guard(guard_uid: int, uid: int, keep: int) -> None:
     """Leaves uid 0 permanently. Afterwards this process can signal processes of `uid` and nothing else (`kill(-1)`),
-    while they cannot signal or trace it. A child becomes one of them by `os.setresuid(uid, uid, uid)`. Keeps the
-    available capabilities in `keep`."""
+    while they cannot signal or trace it. Keeps the available capabilities in `keep`."""
     prctl(PR_SET_KEEPCAPS, 1)
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -184,9 +183,8 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 
 def restrict(grants: Iterable[tuple[str, str]], abi: int) -> None:
     """Restricts this process and its descendants permanently: only the grants of the file system (a path, and a key of
-    `GRANTS` for what is there and below; missing paths are skipped), no TCP (from ABI 4), signals and abstract unix
-    sockets only among themselves (from 6), no truncation by path elsewhere (from 3). Before ABI 2, no file can move
-    to another folder. Needs no_new_privs. https://docs.kernel.org/userspace-api/landlock.html"""
+    `GRANTS`; missing paths are skipped), no TCP (from ABI 4), signals and abstract unix sockets only among themselves
+    (from 6). Needs no_new_privs. https://docs.kernel.org/userspace-api/landlock.html"""
     handled = FS_ALL & (1 << FS_RIGHTS.get(abi, 16)) - 1
     # Earlier kernels accept fields of later ABIs that are zero
     net, scopes = NET_ALL if abi >= 4 else 0, SCOPE_ALL if abi >= 6 else 0

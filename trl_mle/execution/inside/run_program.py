@@ -130,7 +130,7 @@ def exit_code(exit_: SystemExit) -> int:
 
 
 def report(error: BaseException) -> int:
-    """Prints a program's last error, by its own hook if it has one, and returns the exit code."""
+    """Prints a program's last error, by its own hook, and returns the exit code."""
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except SystemExit as exit_:

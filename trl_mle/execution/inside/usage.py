@@ -35,7 +35,6 @@ def children(pid: int) -> Iterator[int]:
 
 
 def processes(job: dict[str, Any]) -> list[int]:
-    """All processes of the program."""
     own = os.getpid()
     if not job["namespaces"]:
         return list(children(own))
@@ -90,10 +89,9 @@ def entries(folder: int) -> Iterator[os.stat_result]:
 
 
 def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]) -> float:
-    """Bytes of the files below open folders and of deleted files that these processes hold open; each entry counts as
-    one page at least. Stops counting at the limit. Infinite if a folder or a process cannot be read, if folders are
-    nested too deeply, or if a deleted file is mapped (`mapped` holds inodes) but not open, because its size is
-    unknown."""
+    """Bytes of the files below open folders and of deleted files that these processes hold open, each a page at least,
+    until the limit. Infinite if a folder or a process cannot be read, if folders are nested too deeply, or if a
+    deleted file is mapped (`mapped` holds inodes) but not open."""
     total = 0
     try:
         for folder in folders:
@@ -124,8 +122,7 @@ def disk_bytes(folders: list[int], pids: list[int], limit: int, mapped: set[int]
 
 
 def descriptors(pids: list[int]) -> Iterator[str]:
-    """Paths of the descriptors of these processes, by thread, because a thread may have its own. A thread that cannot
-    be read yields its first one."""
+    """Paths of the descriptors of these processes, by thread; the first one of a thread that cannot be read."""
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
             for task in os.listdir(f"/proc/{pid}/task"):
@@ -263,8 +260,8 @@ def exceeds_disk(job: dict[str, Any], pids: list[int], looks_at_maps: bool) -> b
 
 
 def watch(job: dict[str, Any], exceeded: Callable[[dict[str, Any], int], str | None], found: int) -> None:
-    """Checks the program until it exceeds a limit, and writes which one, or an error. Runs in its own thread, because
-    reading a process's memory waits while that process forks, and a fork bomb's processes do nothing else."""
+    """Checks the program until it exceeds a limit, and writes which one, or an error. In its own thread, because reading
+    a process's memory waits while that process forks."""
     try:
         look, reason = 0, None
         while reason is None:

@@ -23,8 +23,7 @@ REMEDY = "; or ".join(
 
 
 def candidate_tiers(sandbox: str) -> list[Tier]:
-    """Tiers to try, the strongest first: all for `"auto"`, or the named one. Raises `SandboxError` if there is no such
-    tier."""
+    """Tiers to try, the strongest first: all for `"auto"`, or the named one. Raises `SandboxError` if there is none."""
     if sandbox == "auto":
         return [tier() for tier in TIERS]
     kinds: tuple[type[Tier], ...] = (*TIERS, NoIsolation)
@@ -32,7 +31,5 @@ def candidate_tiers(sandbox: str) -> list[Tier]:
     if sandbox not in named:
         raise SandboxError(f"sandbox={sandbox!r} is not known: use one of {', '.join(map(repr, ('auto', *named)))}")
     if named[sandbox] is NoIsolation:
-        logger.warning(
-            "sandbox='none': the model's programs run with all rights of this user, network and files included"
-        )
+        logger.warning("sandbox='none': the model's programs run with all rights of this user")
     return [named[sandbox]()]

@@ -54,29 +54,16 @@ class Bubblewrap(Tier):
 
     def command(self, control_fd: int, bound: Path, folder: Path, gpus: bool, python: Interpreter) -> list[str]:
         """See [`Tier.command`]. As root, the folders for programs are bound below `folder`, in a private mount
-        namespace: the sandbox's uid may not have access to their real paths (for example, a Python environment in
-        root's home)."""
+        namespace: the sandbox's uid may not have access to their real paths."""
         sources = [*python.folders, str(bound), os.path.dirname(inside.__file__)]
         targets = [*python.folders, INPUT, LIBRARY]
         prefix: list[str] = []
         if os.geteuid() == 0:
             stage = str(folder / "stage")
             os.mkdir(stage)
-            prefix = [
-                *["unshare", "--mount", "--propagation", "private", "sh", "-ec"],
-                STAGE,
-                "sh",
-                stage,
-                *sources,
-                "--",
-            ]
-            prefix += [
-                "setpriv",
-                f"--reuid={SANDBOX_UID}",
-                f"--regid={SANDBOX_UID}",
-                "--clear-groups",
-                "--no-new-privs",
-            ]
+            prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", STAGE, "sh", stage, *sources]
+            prefix += ["--", "setpriv", f"--reuid={SANDBOX_UID}", f"--regid={SANDBOX_UID}", "--clear-groups"]
+            prefix += ["--no-new-privs"]
             sources = [f"{stage}/{i}" for i in range(len(sources))]
         command = [str(shutil.which("bwrap")), "--unshare-all", "--unshare-user", "--uid", "65534", "--gid", "65534"]
         command += ["--hostname", "sandbox", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]

@@ -2,8 +2,7 @@
 
 
 class SandboxError(RuntimeError):
-    """Programs cannot be isolated on this machine, or lack promised packages. The message is the reason, followed by a
-    remedy, if there is one."""
+    """Programs cannot be isolated on this machine, or lack promised packages: a reason, and maybe a remedy."""
 
     def __init__(self, reason: str, remedy: str = ""):
         super().__init__(f"{reason}. {remedy}" if remedy else reason)

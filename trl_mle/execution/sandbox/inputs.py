@@ -20,21 +20,11 @@ MAX_COPIED_MB, MAX_COPIED_ENTRIES = 32, 1000  # of one folder
 
 @dataclass(frozen=True)
 class Input:
-    """
-    What a program finds as `input/`.
+    """What a program finds as `input/`."""
 
-    Attributes:
-        folder (`Path`):
-            The folder that it reads, on this machine.
-        bound (`Path`):
-            The folder that the warm parent's sandbox shows: the folder of all copies, or `folder`.
-        job (`dict`):
-            The settings of its job, JSON-compatible; `input` is the folder's path inside the sandbox.
-    """
-
-    folder: Path
-    bound: Path
-    job: dict[str, Any]
+    folder: Path  # that it reads, on this machine
+    bound: Path  # that the warm parent's sandbox shows: the folder of all copies, or `folder`
+    job: dict[str, Any]  # settings of its job, JSON-compatible; `input` is the folder's path inside the sandbox
 
 
 class Inputs:
@@ -44,14 +34,6 @@ class Inputs:
     A sandbox with namespaces shows the folders that were bound when its warm parent started. So that one warm parent
     serves all competitions, it binds the folder of all *copies*, where each program has a copy of a small public
     folder while it runs. A large public folder is bound itself, by a warm parent of its own. Other tiers need neither.
-
-    Args:
-        run_dir (`Path`):
-            The executor's own folder.
-        tier ([`Tier`]):
-            The tier of the sandbox.
-        python ([`~trl_mle.execution.sandbox.Interpreter`]):
-            The interpreter of the programs.
     """
 
     def __init__(self, run_dir: Path, tier: Tier, python: Interpreter):
@@ -72,8 +54,8 @@ class Inputs:
 
     @contextlib.contextmanager
     def use(self, public_dir: Path) -> Iterator[Input]:
-        """The input of a program of the competition with this public folder, an absolute path. Raises `SandboxError`
-        if it has changed, or cannot be copied or reached."""
+        """The input for this public folder, an absolute path. Raises `SandboxError` if it has changed, or cannot be
+        copied or reached."""
         self.check_whole(public_dir)
         job = self._tier.input_settings(public_dir, self._python)
         if not self._tier.namespaces:

@@ -93,8 +93,8 @@ class Interpreter:
 
 @functools.cache
 def _revealing(root: str) -> list[str]:
-    """Folders that would reveal labels below a root, wherever an environment lies there: scikit-learn's data, this
-    package, and conda's archives of packages. Follows no link, and does not look into packages."""
+    """Folders below a root that would reveal labels: scikit-learn's data, this package, and conda's archives. Follows
+    no link, and does not look into packages."""
     found, left = [], [root]
     with waiting_for(f"the search of {root} for Python environments"):
         while left:
@@ -116,12 +116,9 @@ def _revealing(root: str) -> list[str]:
 
 @functools.cache
 def find_interpreter(python: str | None = None) -> Interpreter:
-    """Finds the interpreter of programs, as it describes itself: the one at this path, with a separate environment,
-    without PYTHONPATH and the user's packages; by default this process's, with everything on its path. Raises
-    `SandboxError` if it does not run, or is too old.
-
-    Asks a new process, because `.pth` files can add paths, and this process's `sys.path` has later additions.
-    """
+    """Finds the interpreter of programs, as a new process describes it: the one at this path, without PYTHONPATH and
+    the user's packages; by default this process's, with everything on its path. Raises `SandboxError` if it does not
+    run, or is too old."""
     said, pythonpath = _ask(python)
     roots = (*SYSTEM, said["prefix"], said["base_prefix"])
     left_out = [entry for entry in said["path"] if _holds_more_than_packages(os.path.realpath(entry), roots)]
@@ -138,8 +135,7 @@ def find_interpreter(python: str | None = None) -> Interpreter:
 
 
 def _ask(python: str | None) -> tuple[dict[str, Any], list[str]]:
-    """What an interpreter says about itself, and the folders of PYTHONPATH that it was started with, without empty
-    entries (the working folder), which usually come from a stray colon."""
+    """What an interpreter says about itself, and the folders of PYTHONPATH that it was started with."""
     name, flags, pythonpath = python or sys.executable, ["-I"], []
     if python is None:
         flags = ["-P"]

@@ -38,8 +38,8 @@ print("checked" if os.getuid() else "root")
 
 @contextlib.contextmanager
 def make_probe(run_dir: Path, inputs: Inputs) -> Iterator[tuple[str, Input]]:
-    """Yields the program and its input, made in the executor's own folder, and keeps everything that it tries to
-    reach. Raises `CheckUnfinished` if the process that it tries to signal has ended."""
+    """Yields the program and its input, and keeps everything that it tries to reach. Raises `CheckUnfinished` if the
+    process that it tries to signal has ended."""
     folder = Path(tempfile.mkdtemp(dir=run_dir))
     public, data, secret = folder / "public", folder / "other" / "train.csv", folder / "private" / "labels.csv"
     public.mkdir()

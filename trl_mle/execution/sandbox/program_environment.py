@@ -16,9 +16,8 @@ PACKAGES = [
     "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
     "sklearn.tree",
 ]  # fmt: skip
-# Proves that programs have the packages that every prompt lists: prints names and versions. A package imported by the
-# warm parent counts only if its file is readable, too. For optional packages, only the names are printed: some take
-# seconds to import.
+# Proves that programs have the packages that every prompt lists, also if the warm parent has imported them: prints names,
+# and versions of the required ones
 IMPORTS = f"""
 import importlib, importlib.util
 for name in {REQUIRED}:

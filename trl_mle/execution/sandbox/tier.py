@@ -19,17 +19,13 @@ FIRST_SLOT_UID, FIRST_GUARD_UID = 57000, 53000
 
 @dataclass(frozen=True)
 class Tier:
-    """A tier of the sandbox: its facts, and how it starts. Other code asks for facts, never for a name. The fields
-    reach the code in `inside/` with each program's job.
-
-    A new tier is a subclass in a file of this folder, and its place in `TIERS`.
-    """
+    """A tier of the sandbox: its facts, and how it starts. The fields reach the code in `inside/` with each program's
+    job. A new tier is a subclass in a file of this folder, and its place in `TIERS`."""
 
     name: ClassVar[str]  # as in `sandbox=`
     remedy: ClassVar[str] = ""  # how to make it work on a machine where it does not
 
-    # Whether programs are restricted: a filtered set of system calls, data that they cannot write, and signals that
-    # reach themselves alone. A program that tries forbidden actions checks it all when an executor starts
+    # Whether programs are restricted, which a program that tries forbidden actions checks when an executor starts
     isolates: bool = True
     # Whether each program has namespaces of its own: its /proc shows its processes and sockets alone, and the kernel
     # limits its processes, and its disk by a tmpfs. Otherwise its init watches them

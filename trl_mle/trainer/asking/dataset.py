@@ -21,12 +21,10 @@ logger = get_logger(__name__)  # for the main process
 
 def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> Dataset:
     """
-    Builds a dataset of prompts from scratch (see [`scratch_prompt`]) with the columns `prompt` and `competition`, and
-    with `args.ideas` the column `idea`. A prompt is made when its row is read, and only then is its competition
-    loaded.
+    Builds a dataset of prompts from scratch, with the columns `prompt` and `competition`, and with `args.ideas`
+    `idea`. A prompt is made, and its competition loaded, when its row is read.
 
-    Competitions come in the order of a [`rotation`], repeated, because TRL's sampler drops an incomplete generation
-    batch. With `max_steps`, all steps are in one epoch, so that no round repeats another's order. Otherwise, an epoch
+    Competitions come in the order of a [`rotation`]. With `max_steps`, all steps are in one epoch. Otherwise, an epoch
     is the shortest one that has every competition equally often and ends with an optimizer step.
     """
     prompts = args.completions_per_batch // args.group_size
@@ -38,8 +36,8 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
         count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(competitions))
     if prompts == 1 < len(competitions):
         logger.warning(
-            "%d competitions and one group a step: while a step trains on one of them, the policy may forget others; "
-            "set num_generations to a quarter or less of the completions of a step",
+            "%d competitions and one group a step, so that the policy may forget others: set num_generations to a "
+            "quarter or less of the completions of a step",
             len(competitions),
         )
     order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
@@ -54,7 +52,7 @@ def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig)
 
 def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
     """Raises `ValueError` if some rows of a trainer's datasets have unknown competitions or prompts that are too long,
-    or if there is no whole batch; the prompts of an environment or a stream are checked when they arrive."""
+    or if there is no whole batch. Prompts of an environment or a stream are checked when they arrive."""
     datasets = list(eval_dataset.values()) if isinstance(eval_dataset, dict) else [eval_dataset]
     if trainer.makes_dataset:
         prompts = _scratch_prompts(trainer.competitions, trainer.limits, trainer.args)
@@ -63,10 +61,7 @@ def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
     elif isinstance(train_dataset, Dataset):
         groups = trainer.args.completions_per_batch // trainer.args.group_size
         if len(train_dataset) < groups:  # TRL would drop all of it
-            raise ValueError(
-                f"train_dataset has fewer rows ({len(train_dataset)}) than a generation batch has groups ({groups}): "
-                "repeat its rows, or raise num_generations"
-            )
+            raise ValueError(f"train_dataset has {len(train_dataset)} rows for {groups} groups: repeat its rows")
         datasets.insert(0, train_dataset)
     if trainer.environment_factories is not None:
         return
@@ -80,9 +75,8 @@ def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:
-    """The order in which competitions are asked for, one for each of `count` groups: in rounds, so that each comes
-    once before any comes twice, shuffled if there is a seed. Where a round ends within a batch of `groups`, the
-    next one begins with those that the batch lacks. A larger `count` only appends."""
+    """The order of competitions, one for each of `count` groups: in rounds, shuffled if there is a seed. Where a round
+    ends within a batch of `groups`, the next one begins with those that the batch lacks."""
     rng = random.Random(seed)
     order: list[int] = []
     while len(order) < count:

@@ -22,23 +22,13 @@ Prompt = list[dict[str, str]]
 
 
 class SolutionPrompts:
-    """
-    Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
-    `args.improve_probability`, a group of completions improves an earlier solution. With `args.ideas` it is asked for
-    a variation of that solution's idea instead: a model that writes valid programs tunes numbers better than it
-    rewrites.
-
-    A group's prompt is a function of the seed, the generation and the group's number over all processes, so that its
-    members agree on every process. All processes observe the same programs, and so have the same pool.
-
-    """
+    """Self-improvement as in https://huggingface.co/papers/2509.01684 (section 4.3): with probability
+    `args.improve_probability`, a group of completions improves an earlier solution, or with `args.ideas` varies its
+    idea. A group's prompt is a function of the seed, the generation and the group's number, and all processes observe
+    the same programs, so that a group's members agree on every process."""
 
     def __init__(
-        self,
-        competitions: TaskSet,
-        args: MLEGRPOConfig,
-        limits: Limits,
-        count_tokens: Callable[[Prompt], int],
+        self, competitions: TaskSet, args: MLEGRPOConfig, limits: Limits, count_tokens: Callable[[Prompt], int]
     ):
         self.competitions = competitions
         self.args = args
@@ -50,12 +40,10 @@ class SolutionPrompts:
 
     @property
     def shows_solutions(self) -> bool:
-        """Whether prompts with earlier programs may occur."""
         return bool(self.competitions) and self.args.improve_probability > 0
 
     def check(self, has_environment: bool = False) -> None:
-        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough (of many
-        competitions, tries some)."""
+        """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough."""
         if has_environment and self.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
         for name in self.competitions.few() if self.shows_solutions and not self.ideas else ():
@@ -64,9 +52,7 @@ class SolutionPrompts:
     def choose(self, rows: list[Row], first: int) -> list[Row]:
         """Gives some groups a solution of the pool to improve, or a variation of its idea."""
         if self.shows_solutions and isinstance(rows[0]["prompt"], str):
-            raise ValueError(
-                f"the dataset's prompts are texts, and those that improve are conversations: {NO_IMPROVING}"
-            )
+            raise ValueError(f"the dataset's prompts are texts, not conversations: {NO_IMPROVING}")
         groups = [(first + i) // self.args.group_size for i in range(len(rows))]
         instead: dict[int, Row] = {}  # what a group is asked, made once for all of its rows
         prompts: dict[Solution, Prompt] = {}  # several groups may improve one solution
@@ -81,7 +67,6 @@ class SolutionPrompts:
         return [row | instead[group] for group, row in zip(groups, rows, strict=True)]
 
     def _improvement(self, row: Row, rng: random.Random, prompts: dict[Solution, Prompt]) -> Row:
-        """The columns that ask to improve a solution; empty if there is none yet."""
         parent = self.pool.sample(competition_of(row, self.competitions) or "", rng)
         if parent is None:
             return {}
@@ -90,7 +75,6 @@ class SolutionPrompts:
         return {"prompt": prompts[parent]} | _parent_columns(parent, row)
 
     def _variation(self, row: Row, rng: random.Random) -> Row:
-        """The columns that ask for a variation of one of the best ideas; empty if there is none yet."""
         name = competition_of(row, self.competitions) or ""
         best: dict[str | None, Solution] = {}
         for solution in self.pool.ranked(name):
@@ -106,7 +90,6 @@ class SolutionPrompts:
         return {"prompt": prompt} | _parent_columns(parent, row) | {"idea": idea.name}
 
     def prompt_with(self, parent: Solution) -> Prompt:
-        """The prompt to improve a solution."""
         limit = self.args.max_prompt_length
         with self.competitions.blaming(parent.competition):
             return improve_prompt(
@@ -121,7 +104,6 @@ class SolutionPrompts:
             )
 
     def observe(self, completions: Sequence[Completion], step: int) -> None:
-        """Keeps the valid programs of a step."""
         if self.shows_solutions:  # otherwise they would only fill memory and checkpoints
             self.pool.observe(filter(None, (self._solution(item, step) for item in completions)))
 

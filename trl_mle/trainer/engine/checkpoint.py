@@ -26,8 +26,7 @@ class CannotResume(ValueError):
 
 
 class EpochSampler(Sampler[int]):
-    """A sampler that draws an order whenever it is iterated, such as TRL's, in the order of the current epoch: a
-    resumed run draws those of the epochs before it first, and they are left out."""
+    """TRL's sampler, which draws an order whenever it is iterated; a resumed run first draws those of past epochs."""
 
     def __init__(self, sampler: Any, epoch: Callable[[], int]):
         self.sampler = sampler
@@ -52,8 +51,7 @@ def resumed_from(resume_from_checkpoint: str | bool | None, output_dir: Path) ->
 
 
 def check_adapter(model: Any, checkpoint: Path) -> None:
-    """Raises [`CannotResume`] if the checkpoint's adapter has another scale, which PEFT would take without a word, or if
-    this run has none."""
+    """Raises [`CannotResume`] if the checkpoint's adapter has another scale, or this run has no adapter."""
     path = checkpoint / "adapter_config.json"
     if not path.is_file():
         return
@@ -62,13 +60,11 @@ def check_adapter(model: Any, checkpoint: Path) -> None:
     for name in ("r", "lora_alpha", "use_rslora", "use_dora"):
         if before.get(name) != now.get(name):
             raise CannotResume(
-                f"resume_from_checkpoint: {checkpoint} was trained with {name}={before.get(name)}, not "
-                f"{now.get(name)}: resume it with the same, or begin a new run in another output_dir"
+                f"resume_from_checkpoint: {checkpoint} was trained with {name}={before.get(name)}, not {now.get(name)}"
             )
 
 
 def save_states(saved: Mapping[str, Saved], folder: Path) -> None:
-    """Writes the states into a checkpoint."""
     for name, item in saved.items():
         (folder / f"{name}.json").write_text(json.dumps(item.state_dict()), encoding="utf-8")
 
@@ -90,10 +86,8 @@ def load_states(saved: Mapping[str, Saved], checkpoint: Path) -> None:
         try:
             item.load_state_dict(states[name])
         except (KeyError, TypeError) as error:
-            raise CannotResume(
-                f"{name}.json in {checkpoint} is of another version of trl_mle, with which it can be resumed "
-                f"({type(error).__name__}: {error})"
-            ) from error
+            problem = f"{type(error).__name__}: {error}"
+            raise CannotResume(f"{name}.json in {checkpoint} is of another version of trl_mle: {problem}") from error
         except ValueError as error:
             raise CannotResume(str(error)) from error
 

@@ -19,8 +19,7 @@ def kept_limits(limits: Limits, output_dir: Path, checkpoint: Path | None) -> Li
 
 
 def find_limits(reward: MLEReward | None, limits: Limits | None) -> Limits:
-    """The limits that prompts state, the same on all processes: those of the reward's executor, or else the given
-    ones."""
+    """The limits that prompts state: those of the reward's executor, or else the given ones."""
     if reward is None:
         return limits if limits is not None else Limits()
     if limits is not None:

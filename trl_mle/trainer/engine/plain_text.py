@@ -18,8 +18,7 @@ from trl_mle.showing import for_terminal
 
 
 def keep_template_arguments(trainer: GRPOTrainer) -> None:
-    """Makes `chat_template_kwargs` defaults of the chat template that is saved with the policy, so that it is later
-    asked as it was in training."""
+    """Makes `chat_template_kwargs` defaults of the chat template that is saved with the policy."""
     arguments: Any = trainer.chat_template_kwargs  # parsed by now
     if arguments:
         trainer._tokenizer.chat_template = with_defaults(trainer._tokenizer.chat_template, arguments)
@@ -35,7 +34,6 @@ def tokens_of_begun(trainer: GRPOTrainer, prompts: list) -> tuple | None:
 
 
 def plain(trainer: GRPOTrainer, prompts: list) -> list:
-    """The prompts without special tokens in their messages."""
     if not is_conversational({"prompt": prompts[0]}):
         return prompts
     tokens = special_tokens_of(trainer._tokenizer)
@@ -48,10 +46,8 @@ def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) 
     if limit is not None and len(prompt_ids[longest]) > limit:
         prompt = prompts[longest]
         text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
-        raise CompetitionError(
-            f"a prompt has {len(prompt_ids[longest])} tokens, more than max_prompt_length={limit}: raise it, or set "
-            f"it to null ({text[:60]!r})"
-        )
+        count = len(prompt_ids[longest])
+        raise CompetitionError(f"a prompt has {count} tokens, more than max_prompt_length={limit} ({text[:60]!r})")
 
 
 def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None:
@@ -70,8 +66,7 @@ def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None
 
 
 def make_logs_plain(logs: Any) -> None:
-    """Removes control characters from what `log_completions` shows: a policy may write what moves a terminal's cursor
-    or writes to its clipboard."""
+    """Removes control characters, which a policy may write, from what `log_completions` shows."""
     for column in (logs["prompt"], logs["completion"], *logs["extra"].values()):
         values = [_plain(value) for value in column]
         column.clear()
@@ -87,7 +82,6 @@ def with_defaults(template: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Makes all texts plain, in the messages of a conversation, too."""
     if isinstance(value, str):
         return for_terminal(value)
     if isinstance(value, list):

@@ -13,10 +13,7 @@ from trl_mle.models import SharedPrompts, check_shareable, shared_prefill
 def check_sharing(trainer: GRPOTrainer) -> None:
     """Raises `ValueError` if the prompts of a policy cannot be shared."""
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled or trainer.aux_loss_enabled:
-        raise ValueError(
-            "share_prompts calls the model's layers twice in a step, which DeepSpeed, FSDP and the auxiliary loss of "
-            "experts do not support: leave it out"
-        )
+        raise ValueError("share_prompts does not go with DeepSpeed, FSDP and an auxiliary loss: leave it out")
     check_shareable(_decoder(trainer, trainer.model))
 
 

@@ -62,7 +62,7 @@ def prepare_repo(args: Any, repo_id: str, token: str | None) -> None:
 
 
 def complete_card(trainer: Any, model_name: str | None) -> None:
-    """Puts what the model is for, and its results, in TRL's model card, instead of its quick start."""
+    """Replaces the quick start of TRL's model card by what the model is for, and its results."""
     output_dir = Path(trainer.args.output_dir or "")
     card = ModelCard.load(output_dir / "README.md")
     base_model = get_config_model_id(trainer.model.config)

@@ -17,10 +17,8 @@ from trl_mle.trainer.engine.vllm_server import VLLMServer
 
 
 def set_up(trainer: Any, request_timeout_s: float) -> VLLMServer | None:
-    """
-    Prepares vLLM for a policy: adapters are merged without changing the base model, and `args.seed` determines the
-    samples of a colocated vLLM. Returns the server that takes the place of TRL's generation, if one samples.
-    """
+    """Prepares vLLM for a policy: adapters are merged without changing the base model, and `args.seed` determines the
+    samples of a colocated vLLM. Returns the server that takes the place of TRL's generation, if one samples."""
     if not trainer.use_vllm:
         return None
     if is_peft_model(trainer.model):
@@ -35,8 +33,7 @@ def set_up(trainer: Any, request_timeout_s: float) -> VLLMServer | None:
 
 
 def is_between_generations(trainer: Any) -> bool:
-    """Whether all completions have been trained on, and no checkpoint of this step exists: after a failure, it is to
-    be saved."""
+    """Whether all completions have been trained on, and no checkpoint of this step exists."""
     args, step = trainer.args, trainer.state.global_step
     aligned = not (trainer._step % args.gradient_accumulation_steps or trainer._step % args.micro_steps_per_generation)
     state = Path(args.output_dir or "", f"{PREFIX_CHECKPOINT_DIR}-{step}", TRAINER_STATE_NAME)
@@ -53,8 +50,7 @@ def shut_down(trainer: GRPOTrainer) -> None:
 
 
 def sampling_seed(seed: int, process: int, processes: int, tensor_parallel_size: int) -> int:
-    """The seed of a process's generators for sampling with a colocated vLLM: a different one for every run seed and
-    every vLLM, the same for the processes that share one."""
+    """The seed for sampling with a colocated vLLM: another for every run seed and every vLLM."""
     engines = processes // tensor_parallel_size
     return (seed * engines + process // tensor_parallel_size) % 2**32  # NumPy takes no more bits
 
@@ -64,9 +60,7 @@ def merged_params(generation: VLLMGeneration) -> Iterator[tuple[str, torch.Tenso
     Names and values of the weights of a policy with an adapter, in vLLM's form: each layer's base weights with the
     adapter merged into a copy. Every process must consume all of them.
 
-    TRL merges into the base weights and subtracts again. In 16 bits this does not restore the original, so under data
-    parallelism the base drifts at every synchronisation, away from the base that the saved adapter will be used with.
-    Only one layer is gathered at a time, also under ZeRO-3.
+    TRL merges into the base weights and subtracts again, which in 16 bits does not restore them: the base would drift.
     """
     model: Any = generation.model
     layers: dict[str, Any] = {

@@ -26,8 +26,6 @@ class VLLMServerError(RuntimeError):
 
 @dataclass
 class Request:
-    """A request for the completions of this process's prompts, consecutive where they are equal."""
-
     prompts: list[list[int]]  # tokens, one for each completion
     images: list | None
     num_generations: int
@@ -35,12 +33,9 @@ class Request:
 
 
 class VLLMServer:
-    """
-    Wraps TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] if a server samples. Between [`ask`] and
-    [`collect`], a thread of the main process waits for the server while the trainer does other work. All processes
-    call the methods together, on their main threads, and if the server fails, all of them raise [`VLLMServerError`].
-    No request is in flight while the server takes new weights.
-    """
+    """Wraps TRL's [`~trl.generation.vllm_generation.VLLMGeneration`] if a server samples: between [`ask`] and
+    [`collect`], a thread of the main process waits for it. All processes call the methods together, and if the server
+    fails, all of them raise [`VLLMServerError`]."""
 
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float):
         self._generation = generation
@@ -74,8 +69,6 @@ class VLLMServer:
         return request
 
     def answered(self, request: Request, timeout_s: float = 0.0) -> bool:
-        """Whether the completions have arrived, or arrive in time."""
-
         def look(client: BackgroundClient) -> bool:
             assert request.answer is not None
             if not wait([request.answer], timeout_s).done:
@@ -104,7 +97,6 @@ class VLLMServer:
             self._expected = None
 
     def forget(self) -> None:
-        """Drops open requests, because training resumes from a checkpoint."""
         self._open, self._expected = [], None
 
     def _wait_for(self, request: Request) -> None:
@@ -126,8 +118,8 @@ class VLLMServer:
 
 
 class BackgroundClient:
-    """Replaces TRL's client on the main process: a thread waits for completions, and a failed update is raised later,
-    on all processes, which would otherwise wait for this one."""
+    """TRL's client on the main process: a thread waits for completions, and a failed update is raised later, on all
+    processes."""
 
     def __init__(self, client: VLLMClient, timeout_s: float):
         self._client = client
@@ -176,7 +168,6 @@ class BackgroundClient:
         self._try(self._client.reset_prefix_cache)
 
     def raise_failure(self) -> None:
-        """Raises the failure of a weight update."""
         if self._failure is not None:
             raise self._failure
 

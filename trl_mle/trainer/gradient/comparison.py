@@ -14,9 +14,8 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 class Comparison:
-    """Replaces TRL's advantages by those of `args.objective`, except with `"reward"`. The objective judges the rewards
-    of the [`~trl_mle.rewards.MLEReward`], or else of the first reward function; those of other functions are
-    standardised over the group and added with their weights."""
+    """Replaces TRL's advantages by those of `args.objective`, except with `"reward"`. It judges the rewards of the
+    [`~trl_mle.rewards.MLEReward`], or else of the first reward function; other rewards are standardised and added."""
 
     def __init__(self, args: MLEGRPOConfig, reward_funcs: Sequence[Any], reward_weights: torch.Tensor):
         self.args = args
@@ -60,15 +59,12 @@ class Comparison:
         assert self.objective is not None
         advantages = torch.as_tensor(self.objective.advantages(group), dtype=torch.float64)
         if advantages.shape != group.rewards.shape or not advantages.isfinite().all():
-            raise ValueError(
-                f"objective: {self.args.objective} must give each of {len(group.rewards)} completions a finite "
-                f"advantage, not {advantages.tolist()}"
-            )
+            name, count = self.args.objective, len(group.rewards)
+            raise ValueError(f"objective: {name} must give {count} finite advantages, not {advantages.tolist()}")
         return advantages
 
     def metrics(self) -> dict[str, float]:
-        """`no_quality_rate` of the last batch: share of groups with fewer than two different scores of valid
-        programs."""
+        """The share of groups in the last batch with fewer than two different scores of valid programs."""
         if not self._without_quality:
             return {}
         return {"no_quality_rate": sum(self._without_quality) / len(self._without_quality)}

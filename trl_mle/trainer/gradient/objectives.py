@@ -12,8 +12,7 @@ from trl_mle.user_code import import_named
 
 @dataclass(frozen=True)
 class Group:
-    """Completions that are compared with each other, each a tensor of shape `(n,)`. Those that our infrastructure
-    failed are left out."""
+    """Completions that are compared with each other, without those that our infrastructure failed."""
 
     rewards: torch.Tensor
     progress: torch.Tensor  # the same for all valid ones, and more than any failed one's, see `progress_of`
@@ -30,34 +29,23 @@ class Objective(Protocol):
         ...
 
 
-class MeanRank:
-    """Valid programs, and the rank of their score in the group, see
+class Ranked:
+    """Valid programs, and the rank of their score or the best of k, see
     [`~trl_mle.trainer.advantages.group_advantages`]."""
 
     def __init__(self, args: Any):
-        pass
-
-    def advantages(self, group: Group) -> torch.Tensor:
-        return group_advantages(group.progress, group.quality, len(group.progress), program=group.program)
-
-
-class MaxAtK:
-    """Valid programs, and the best score of k of them, see [`~trl_mle.trainer.advantages.best_of_k_gains`]."""
-
-    def __init__(self, args: Any):
-        self.k = args.max_at_k
+        self.k = args.max_at_k  # `None` unless it is the objective
 
     def advantages(self, group: Group) -> torch.Tensor:
         return group_advantages(group.progress, group.quality, len(group.progress), self.k, group.program)
 
 
 # `reward` is TRL's own, and not here
-OBJECTIVES: dict[str, Callable[[Any], Objective]] = {"mean_rank": MeanRank, "max_at_k": MaxAtK}
+OBJECTIVES: dict[str, Callable[[Any], Objective]] = {"mean_rank": Ranked, "max_at_k": Ranked}
 
 
 def find_objective(args: Any) -> Objective | None:
-    """Creates the objective of a run from `args.objective`; `None` for `reward`. Raises `ValueError` if there is
-    none."""
+    """Creates `args.objective`; `None` for `reward`. Raises `ValueError` if there is no such objective."""
     name: str = args.objective
     if name == "reward":
         return None

@@ -16,12 +16,9 @@ DECAY = 0.9  # decay of a rollout's share in the running mean, per later batch's
 
 
 class Weighting:
-    """
-    Duration weights of the batches of a run. Where rollouts wait for later steps, a batch may hold a single group of a
-    competition, whose Δt is its own mean: there, the mean runs over earlier rollouts, too, which decay by 0.9 for
-    every batch's worth of later ones of their competition. It includes the current batch, so that a weight is at most
-    about 10 times the batch's size.
-    """
+    """Duration weights of the batches of a run. Where rollouts wait for later steps, a batch may hold a single group
+    of a competition: there, the mean runs over earlier rollouts, too, which decay by 0.9 for every batch's worth of
+    later ones of their competition."""
 
     def __init__(self, args: MLEGRPOConfig):
         self.args = args
@@ -60,9 +57,8 @@ class Weighting:
 def weight_metrics(
     advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
 ) -> dict[str, float]:
-    """The effect of the weights on a batch, from its advantages before and after them, and Δt of its programs: the net
-    push on all completions (0 without weights for group advantages), the equivalent number of equally weighted
-    completions, and what the weights add in each quartile of Δt."""
+    """The effect of the weights on a batch, from its advantages before and after them: the net push on all completions,
+    the equivalent number of equally weighted ones, and what the weights add in each quartile of Δt."""
     squares = sum(weight**2 for weight in weights)
     metrics = {
         "weighted_advantage/sum": sum(weighted),

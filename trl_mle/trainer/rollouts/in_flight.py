@@ -17,13 +17,9 @@ from trl_mle.trainer.rollouts.sampler import Sampler
 
 
 class RolloutsInFlight:
-    """
-    A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. With
-    `keeps_logps` rollouts may be trained on after an update.
-
-    All processes call its methods together. While they wait, they exchange every fifth of a second which programs have
-    finished, so that no timeout of a collective operation limits the duration of a program.
-    """
+    """A [`RolloutLedger`] that is the same on all processes, plus the programs that this process executes. All
+    processes call its methods together. While they wait, they exchange every fifth of a second which programs have
+    finished, so that no timeout of a collective operation limits a program."""
 
     def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, keeps_logps: bool = True):
         self.ledger = ledger
@@ -38,7 +34,9 @@ class RolloutsInFlight:
         """Samples until `max_in_flight` rollouts are in flight, `count` of each batch that `choose` chooses. A vLLM
         server samples the last batch while the trainer continues."""
         began = time.monotonic()
-        self._restart()  # with fewer in flight than before none may be added
+        if self._restored:  # after a resume, executes unfinished programs again
+            self._restored = False
+            self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
         if self._sampler.rows:
             self._arrive()
         ledger = self.ledger
@@ -68,7 +66,6 @@ class RolloutsInFlight:
         return taken
 
     def rows(self, taken: list[Rollout]) -> list[Row]:
-        """The rows to train on for a batch of rollouts: dataset rows, evaluations and staleness."""
         return [
             item.row
             | {"evaluation": item.evaluation, "rollout_id": item.id, "staleness": self.ledger.step - 1 - item.step}
@@ -76,13 +73,10 @@ class RolloutsInFlight:
         ]
 
     def metrics(self) -> dict[str, float]:
-        """As `async/…`, those of [`RolloutLedger.metrics`], and the seconds of the last step spent waiting for
-        completions and for programs."""
         return {f"async/{name}": value for name, value in self._metrics.items()}
 
     def stop(self) -> None:
-        """Ends the programs of this process, so that they take no slot from others. Should training go on, they are
-        executed again."""
+        """Ends the programs of this process. Should training go on, they are executed again."""
         for pending in self._pending.values():
             self._reward.stop(pending)
         self._pending, self._restored = {}, True
@@ -95,9 +89,7 @@ class RolloutsInFlight:
         completions that had not arrived."""
         self.ledger.load_state_dict(state)
         if self.ledger.in_flight and not self.keeps_logps:
-            raise ValueError(
-                "the checkpoint has rollouts of earlier steps: resume with max_in_flight of more than one batch"
-            )
+            raise ValueError("the checkpoint has rollouts of earlier steps: raise max_in_flight to two batches")
         self._sampler.load(state["asked"], self.ledger.step)
         self.stop()
 
@@ -107,12 +99,6 @@ class RolloutsInFlight:
         added = self.ledger.add(gather_object(rollouts), self._sampler.step)
         start = PartialState().process_index * len(rollouts)
         self._execute(added[start : start + len(rollouts)])
-
-    def _restart(self) -> None:
-        """After a resume, executes unfinished programs again."""
-        if self._restored:
-            self._restored = False
-            self._execute(self.ledger.unfinished[PartialState().process_index :: PartialState().num_processes])
 
     def _execute(self, rollouts: list[Rollout]) -> None:
         has_ids = all("competition" in rollout.row for rollout in rollouts)

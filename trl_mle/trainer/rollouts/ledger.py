@@ -23,10 +23,8 @@ class Rollout:
 
 
 class RolloutLedger:
-    """
-    The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
-    which these finish, whenever they were sampled; none is dropped: at any time sampled = trained + in flight.
-    """
+    """The rollouts in flight: sampled, but not trained on. They are handed out for training in groups, in the order in
+    which these finish, whenever they were sampled; none is dropped: at any time sampled = trained + in flight."""
 
     def __init__(self, max_in_flight: int, group_size: int):
         self.max_in_flight = max_in_flight
@@ -41,8 +39,7 @@ class RolloutLedger:
         return len(self.in_flight) + count <= self.max_in_flight or len(self.in_flight) < count
 
     def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
-        """Adds sampled rollouts, whole groups in their order, which were requested at this step (by default now);
-        returns them with `id` and `step`."""
+        """Adds whole groups of rollouts, which were requested at this step (by default now)."""
         added = list(rollouts)
         for rollout in added:
             rollout.id, rollout.step = self.sampled, self.step if step is None else step
@@ -51,7 +48,6 @@ class RolloutLedger:
         return added
 
     def finish(self, rollout_id: int, evaluation: Evaluation) -> None:
-        """Records the evaluation of a rollout's program."""
         self.in_flight[rollout_id].evaluation = evaluation
         group = rollout_id // self.group_size
         if all(self.in_flight[member].evaluation is not None for member in self._members(group)):
@@ -59,7 +55,6 @@ class RolloutLedger:
 
     @property
     def ready(self) -> int:
-        """Number of rollouts that are ready to be trained on."""
         return len(self._ready) * self.group_size
 
     @property
@@ -100,10 +95,7 @@ class RolloutLedger:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["group_size"] != self.group_size:
-            raise ValueError(
-                f"the checkpoint's rollouts are trained on {state['group_size']} at a time, not {self.group_size}: "
-                "resume with its num_generations"
-            )
+            raise ValueError(f"the checkpoint has num_generations={state['group_size']}, not {self.group_size}")
         self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
         self._ready = list(state["ready"])
         self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}

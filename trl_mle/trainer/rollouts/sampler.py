@@ -16,12 +16,9 @@ from trl_mle.trainer.rollouts.ledger import Rollout
 
 
 class Sampler:
-    """
-    Samples completions on request: a vLLM server starts at once, in parallel with the trainer; other engines sample
-    when the completions are received. All processes call its methods together. With `keeps_logps` rollouts may be
-    trained on after an update, and need log-probabilities of the policy that sampled: the trainer's, or the server's
-    if it samples while the policy changes.
-    """
+    """Samples completions on request: a vLLM server starts at once; other engines sample when the completions are
+    received. All processes call its methods together. With `keeps_logps` rollouts may be trained on after an update,
+    and need log-probabilities: the trainer's, or the server's if it samples while the policy changes."""
 
     def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
         self._trainer = trainer
@@ -37,7 +34,6 @@ class Sampler:
         self._send()
 
     def has_arrived(self) -> bool:
-        """Whether a server has answered."""
         return self.server is not None and self._request is not None and self.server.answered(self._request)
 
     def receive(self) -> list[Rollout]:
@@ -53,14 +49,11 @@ class Sampler:
         return rollouts
 
     def load(self, rows: list[Row], step: int) -> None:
-        """Restores the requests of all processes from a checkpoint: the current policy samples their completions.
-        Raises `ValueError` if they cannot be split over this number of processes."""
+        """Restores the requests of a checkpoint. Raises `ValueError` if they cannot be split over the processes."""
         trainer = self._trainer
         if len(rows) % trainer.accelerator.num_processes or len(rows) % (trainer.num_generations or 1):
-            raise ValueError(
-                f"the checkpoint's {len(rows)} requested completions do not form whole groups of "
-                f"{trainer.num_generations} on {trainer.accelerator.num_processes} processes: resume with as many"
-            )
+            processes = trainer.accelerator.num_processes
+            raise ValueError(f"the checkpoint's {len(rows)} requests cannot be split over {processes} processes")
         self.rows, self.step, self._request = rows, step, None
         if self.server is not None:
             self.server.forget()
