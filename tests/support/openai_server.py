@@ -61,7 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
             endpoint.in_flight += 1
             endpoint.most_in_flight = max(endpoint.most_in_flight, endpoint.in_flight)
         status = endpoint.meddle(body)
-        text, tokens = endpoint.model(body["messages"][0]["content"], body["max_tokens"])
+        length = body.get("max_tokens") or body["max_completion_tokens"]
+        text, tokens = endpoint.model(body["messages"][0]["content"], length)
         with endpoint._lock:  # before the client gets the answer and sends its next request
             endpoint.in_flight -= 1
         if status is not None:
