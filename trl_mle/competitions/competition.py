@@ -322,7 +322,7 @@ def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
             columns[name] = column.astype(float)
             if not np.isfinite(columns[name].to_numpy()).all():
                 raise ValueError(
-                    f"{name!r} has empty, NaN or infinite values: every prediction must be a finite number"
+                    f"every prediction must be a finite number, but {name!r} has empty, NaN or infinite values"
                 )
         else:
             wrong = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]

@@ -32,7 +32,6 @@ def _described(value: Any) -> Any:
 
 
 def _source(metric: str) -> str | None:
-    """The digest of the file that `my_module.my_metric` was imported from."""
     module = sys.modules.get(metric.rpartition(".")[0])
     file = Path(getattr(module, "__file__", None) or "")
     return _file_digest(file) if file.is_file() else None

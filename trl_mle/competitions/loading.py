@@ -63,7 +63,7 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         folder = download(competition_id)
         if str(_read_config(folder / CONFIG).get("metric")) not in METRICS:
             raise CompetitionError(  # who wrote it must not choose what is imported
-                f"the metric of {competition_id!r} is code: if you trust it, download it (hf download --local-dir)"
+                f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download it"
             )
         return replace(_load_folder(competition_id, folder), id=without_revision(competition_id))
     in_data_dir = _in_data_dir(competition_id, data_dir)

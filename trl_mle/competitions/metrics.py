@@ -162,9 +162,7 @@ def _label_codes(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> tuple[np.ndarray
     """Answers and predictions as ranks among the labels present in either."""
     # Beyond that, a float is a measurement, not a label
     _check_predictions(
-        y_pred,
-        lambda numbers: (numbers % 1 == 0) & (numbers.abs() <= 2**63),
-        "be a whole number of at most 64 bits",
+        y_pred, lambda numbers: (numbers % 1 == 0) & (numbers.abs() <= 2**63), "be a whole number of at most 64 bits"
     )
     truth, labels = _column(y_true), _column(y_pred)
     codes = np.unique(np.concatenate([truth, labels]), return_inverse=True)[1]
@@ -199,7 +197,8 @@ def _word_level_jaccard(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
     for row, texts in enumerate(zip(_column(y_true), _column(y_pred), strict=True)):
         a, b = (set(text.lower().split()) for text in texts)
         if not a | b:
-            raise ValueError(f"two empty texts have no similarity: predict a word for {y_pred.index[row]!r}")
+            where = y_pred.index[row]
+            raise ValueError(f"the similarity of two empty texts is undefined: predict a word for {where!r}")
         similarities.append(len(a & b) / len(a | b))
     return float(np.mean(similarities))
 

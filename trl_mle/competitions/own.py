@@ -158,7 +158,6 @@ def final_competition(competition: Competition) -> Competition | None:
 
 
 def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: str | None) -> pd.DataFrame:
-    """The rows with all targets."""
     for name in [*targets, *([] if id_column is None else [id_column])]:
         if name not in rows:
             raise CompetitionError(f"{table} has no column {name!r}; it has {_names(rows)}")
@@ -295,7 +294,6 @@ def _sample(ids: pd.Series, answers: pd.DataFrame, scoring: Metric) -> pd.DataFr
 
 
 def _columns(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
-    """What `competition.yaml` says about columns."""
     columns: dict[str, Any] = {"target_columns": list(answers.columns)}
     if split is not None and split.startswith("group:"):
         columns["group_column"] = clean_name(split.removeprefix("group:"))

@@ -62,6 +62,5 @@ def _bins(column: pd.Series) -> np.ndarray:
 
 
 def _hashes(ids: pd.Index) -> np.ndarray:
-    """64 bits of the SHA-256 of each id's text."""
     texts = (str(value).encode("utf-8", errors="surrogatepass") for value in ids.tolist())
     return np.frombuffer(b"".join(hashlib.sha256(text).digest()[:8] for text in texts), ">u8")

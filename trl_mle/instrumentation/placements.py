@@ -105,7 +105,6 @@ def _behind_exit(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _end_of_imports(tree: ast.Module) -> int:
-    """The line of the last import at the top."""
     last = 0
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):

@@ -45,7 +45,7 @@ class SharedPrompts:
 def check_shareable(decoder: PreTrainedModel) -> None:
     """Raises `ValueError` if a model has layers with linear attention."""
     if _has_linear_attention(decoder):
-        raise ValueError(f"share_prompts takes no linear attention, as in {type(decoder).__name__}: leave it out")
+        raise ValueError(f"share_prompts: {type(decoder).__name__} has linear attention: leave it out")
 
 
 @contextmanager

@@ -14,14 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
 from trl_mle.models.shared_prompts import shared_prefill
-from trl_mle.prompts import (
-    NO_THOUGHTS,
-    after_thoughts,
-    opening_of,
-    plain_messages,
-    special_tokens_of,
-    without_opening,
-)
+from trl_mle.prompts import NO_THOUGHTS, after_thoughts, opening_of, plain_messages, special_tokens_of, without_opening
 
 
 class TransformersModel:

@@ -67,7 +67,6 @@ class _Block:
 
 
 def _program(text: str) -> str:
-    """The program in an answer; empty without one."""
     blocks = [
         block for block in _fenced_blocks(text) if block.language in _PYTHON | {""} and "".join(block.lines).strip()
     ]
@@ -103,7 +102,6 @@ def _code(lines: list[str]) -> str:
 
 
 def _fenced_blocks(text: str) -> list[_Block]:
-    """The blocks of an answer; the last one may be left open."""
     blocks: list[_Block] = []
     block: _Block | None = None
     for line in text.split("\n"):

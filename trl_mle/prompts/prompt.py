@@ -178,7 +178,6 @@ def _sample(comp: Competition) -> str:
 
 
 def _submission(sample: Path) -> str:
-    """The header of the sample submission and two of its rows."""
     return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), SUBMISSION))
 
 

@@ -60,6 +60,5 @@ def _broken_up(text: str, known: re.Pattern[str]) -> str:
 
 @lru_cache(maxsize=8)
 def _pattern(special_tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """The first characters of these tokens."""
     parts = [f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in special_tokens if len(token) > 1]
     return re.compile("|".join(parts) or r"(?!)")
