@@ -186,7 +186,7 @@ def test_answers_that_do_not_fit_are_found_at_the_start(data, tmp_path):
     write_prepared(tmp_path)
     comp = load_competition(RANKS, tmp_path)
     comp.answers.write_text("id\n1\n")
-    with pytest.raises(CompetitionError, match="scores neither the sample submission of"):
+    with pytest.raises(CompetitionError, match="prepare it again"):
         comp.check_answers()
 
 

@@ -47,7 +47,7 @@ def test_a_seed_fixes_the_samples(tiny_model):
 def test_a_cpu_samples_in_the_faster_type(tiny_model, tmp_path, monkeypatch, is_faster):
     """Snapshots of the Hub have 16 bits, in which a CPU without instructions for them takes several times as long."""
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    monkeypatch.setattr("trl_mle.models.is_bfloat16_faster", lambda: is_faster)
+    monkeypatch.setattr("trl_mle.models.transformers_model.is_bfloat16_faster", lambda: is_faster)
     AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path)
     model = TransformersPolicy.from_pretrained(str(tmp_path)).model

@@ -186,6 +186,22 @@ def test_odd_answers(server, odd, answer):
     assert (completion.text, completion.tokens, completion.prompt_tokens) == answer
 
 
+def test_a_model_that_calls_the_length_otherwise(server):
+    """As OpenAI's models that reason do; it is asked by that name at once from then on."""
+    server.meddle = lambda body: 400 if "max_tokens" in body else None
+    server.excuse = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."
+    model = EndpointModel(server.url)
+    for number in (10, 20):
+        assert all(answered(model.complete(programs(5), number)))
+    asked = [(body.get("max_tokens"), body.get("max_completion_tokens")) for body in server.requests]
+    assert set(asked[:-5]) == {(10, None), (None, 10)}
+    assert asked[-5:] == [(None, 20)] * 5
+
+    server.meddle = lambda body: 400
+    assert not any(answered(model.complete(programs(5), 30)))
+    assert len(server.requests) == len(asked) + 5
+
+
 def test_reason_for_no_answer(server):
     model = EndpointModel(server.url)
     server.meddle, server.excuse = lambda body: {1: 402, 2: 400}.get(number_of(body)), "no\nmoney" * 99

@@ -10,7 +10,8 @@ import torch
 from support.advised_models import MORE_ADVICE, advised
 from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
-from trl_mle.models import LanguageModelError, TransformersModel, generate
+from trl_mle.models import LanguageModelError
+from trl_mle.models.transformers_model import TransformersModel, generate
 
 
 PROMPTS = [

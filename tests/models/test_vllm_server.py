@@ -10,7 +10,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
 
 from trl_mle.instrumentation import MILESTONES, LmInstrumenter
 from trl_mle.instrumentation.lm_instrumenter import QUOTE_TOKENS
-from trl_mle.models import EndpointModel, TransformersModel
+from trl_mle.models import EndpointModel
+from trl_mle.models.transformers_model import TransformersModel
 from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, train_tokenizer
 
 

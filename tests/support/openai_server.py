@@ -58,7 +58,8 @@ class _Handler(BaseHTTPRequestHandler):
             server.in_flight += 1
             server.most_in_flight = max(server.most_in_flight, server.in_flight)
         status = server.meddle(body)
-        text, tokens = server.model(body["messages"][0]["content"], body["max_tokens"])
+        length = body.get("max_tokens") or body["max_completion_tokens"]
+        text, tokens = server.model(body["messages"][0]["content"], length)
         with server.lock:  # before the client gets the answer and sends its next request
             server.in_flight -= 1
         if status is not None:

@@ -23,7 +23,7 @@ from support.on_cpu import ON_CPU
 from support.replay_executor import ReplayExecutor
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.models import generate
+from trl_mle.models.transformers_model import generate
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer
 

@@ -21,9 +21,8 @@ from trl_mle.competitions.competition import Competition, CompetitionError, Grad
 from trl_mle.competitions.metrics import Metric
 
 
-CONTROL_S = 600.0  # of a submission that is known to be valid, and of the start: MLE-bench imports large packages
-# What others may take: so many seconds, or so many times as long as that one, but no longer than it may
-LEAST_S, SLOWER = 60.0, 20.0
+CONTROL_S = 600.0  # of the start and a submission that is known to be valid
+LEAST_S, SLOWER = 60.0, 20.0  # what others may take: seconds, or times as long as that one, but no longer than it may
 
 
 def bench_folder(competition_id: str) -> Path | None:
@@ -59,10 +58,7 @@ class BenchCompetition(Competition):
         return Score(answer["score"], valid=True) if "score" in answer else invalid(answer["invalid"])
 
     def _graded(self, submission: str) -> dict[str, Any]:
-        """
-        The grader's answer. A program cannot choose to be our failure: a submission is invalid if the grader breaks
-        off or hangs twice, each time after it has scored one that is known to be valid.
-        """
+        # No program can choose to be our failure: it is invalid if the grader, which works on others, fails twice
         for _ in range(2):
             control = self._control()
             limit_s = min(max(LEAST_S, SLOWER * control["seconds"]), CONTROL_S)
@@ -87,9 +83,7 @@ class BenchCompetition(Competition):
         except GradingFailed as error:
             raise CompetitionError(f"{self.id!r} cannot be graded: {error}") from error
         if not works:
-            raise CompetitionError(
-                f"MLE-bench scores neither the sample submission of {self.id!r} nor the right one: prepare it again"
-            )
+            raise CompetitionError(f"MLE-bench cannot score the right submission of {self.id!r}: prepare it again")
 
     @property
     def _grader(self) -> "BenchGrader":
@@ -97,10 +91,7 @@ class BenchCompetition(Competition):
 
 
 def load_bench(competition_id: str, data_dir: Path) -> BenchCompetition:
-    """
-    Loads a competition that `mlebench prepare` has put into `data_dir`. Raises [`CompetitionError`] if MLE-bench does
-    not start, or files are missing.
-    """
+    """Loads a competition that `mlebench prepare` has put into `data_dir`. Raises [`CompetitionError`]."""
     try:
         facts = _grader(str(data_dir), os.getpid()).ask(CONTROL_S, ask="describe", name=competition_id)
         columns = list(pd.read_csv(facts["sample_submission"], nrows=0).columns)
@@ -132,10 +123,7 @@ class BenchGrader:
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, limit_s: float, **question: str) -> dict[str, Any]:
-        """
-        Asks a question of `bench_grader.py`, and waits for the answer, so many seconds at most. Raises
-        [`GradingFailed`] if the process ended, took too long, or failed.
-        """
+        """The answer of `bench_grader.py` to a question. Raises [`GradingFailed`] if there is none in time."""
         with self._lock:
             process = self._process
             if process is None or process.poll() is not None:

@@ -1,6 +1,6 @@
 """
-Runs in a process of its own, which has MLE-bench: answers questions about its competitions, and grades submissions.
-It reads a line of JSON from stdin for each question and writes one to stdout. It imports nothing of `trl_mle`.
+Runs in a process of its own, which has MLE-bench: for each question, a line of JSON, it writes one to stdout. It
+imports nothing of `trl_mle`.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def control(data_dir: str, name: str) -> dict[str, Any]:
 
 
 def grade(data_dir: str, name: str, submission: str) -> dict[str, Any]:
-    """The score, why the submission is invalid, or why it could not be graded."""
+    """The score, or why there is none."""
     from mlebench.grade_helpers import InvalidSubmissionError
 
     try:

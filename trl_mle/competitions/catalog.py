@@ -16,10 +16,7 @@ CONFIG = "competition.yaml"  # a layout as a file
 
 @dataclass(frozen=True)
 class Layout:
-    """
-    The facts that a prepared folder does not contain: its files, its columns, and when a submission is invalid. Those
-    without a comment are the arguments of [`Competition`] with that name.
-    """
+    """The facts that a prepared folder does not contain; those without a comment are as in [`Competition`]."""
 
     metric: str  # as in `find_metric`
     id_column: str

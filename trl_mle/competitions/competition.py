@@ -19,8 +19,7 @@ from trl_mle.competitions.metrics import METRICS, Metric, Takes, check_row_sums
 from trl_mle.competitions.split import held_out_rows
 
 
-# Far more than any submission needs. Predictions written as one row would be a header with many equal names, which
-# pandas takes minutes to deduplicate.
+# Predictions written as one row would be a header with equal names, which pandas takes minutes to deduplicate
 MAX_COLUMNS = 2000
 # pandas 3.1 always reads floats exactly, and warns about the option that makes older ones do so
 _EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
@@ -41,16 +40,11 @@ class Score:
 
     Args:
         value (`float`, *optional*):
-            The competition's score, rounded to 5 decimals; `None` for an invalid submission. Training uses this score:
-            if rows are held out, it is the score on the other rows, the validation rows.
-        valid (`bool`):
-            Whether the submission could be scored.
-        error (`str`, *optional*):
-            The reason why not, in one sentence.
-        held_out (`float`, *optional*):
-            The score on the held-out rows, for reports; `None` without held-out rows.
-        full (`float`, *optional*):
-            The score on all rows, as from MLE-bench's grader. Defaults to `value`.
+            The score that training uses, to 5 decimals, on the rows that are not held out; `None` if invalid.
+        valid (`bool`), error (`str`, *optional*):
+            Whether the submission could be scored, and why not.
+        held_out (`float`, *optional*), full (`float`, *optional*):
+            The scores on the held-out rows, if any, and on all rows, as from MLE-bench's grader.
     """
 
     value: float | None
@@ -70,29 +64,22 @@ class Competition:
     A competition: its public files, and the grader of submissions against its hidden answers.
 
     Args:
-        id (`str`):
-            Name of the competition.
-        metric (`str`):
-            Name of its metric, a key of `trl_mle.competitions.metrics.METRICS` unless there is a `custom_metric`.
-        public_dir (`Path`):
-            Folder with the files that a solution can read.
-        sample_submission (`Path`):
-            A submission in the right format.
+        id (`str`), metric (`str`):
+            Names of the competition and its metric, of `METRICS` unless there is a `custom_metric`.
+        public_dir (`Path`), sample_submission (`Path`):
+            Folder with the files that a solution can read; a submission in the right format.
         answers (`Path`):
-            The hidden labels, in the format of a submission; other columns are ignored. Only the grader reads them.
+            The hidden labels, in the format of a submission, with or without other columns.
         target_columns (`tuple[str, ...]`):
             Columns that a submission predicts.
         id_column (`str`, *optional*, defaults to `"id"`):
-            Column that matches a submission's rows with the answers', in any order; rows with the same id in order.
+            Column that matches a submission's rows with the answers'; rows with the same id in order.
         exact_columns, id_first, in_file_order (`bool`, *optional*, defaults to `False`):
-            Whether a submission must not have other columns; whether the id must be its first one; whether rows are
-            compared in the order of the files, whatever the ids.
+            Whether a submission must have no other columns, the id first, and rows in the order of the answers'.
         row_sum_decimals (`int`, *optional*):
             Number of decimals to which a row's predictions must sum to 1, if stricter than the metric.
-        group_column (`str`, *optional*):
-            Column whose values differ between training and test data, such as a patient: it is no feature.
-        text_columns (`tuple[str, ...]`, *optional*):
-            Target columns that are texts, even if all answers look like numbers: 1, 2 and x, where no answer is x.
+        group_column (`str`, *optional*), text_columns (`tuple[str, ...]`, *optional*):
+            No feature, because its values differ in the test data; targets that are texts, whatever they look like.
         custom_metric ([`Metric`], *optional*):
             The metric, if it is not in `METRICS`. Any exception that it raises makes a submission invalid.
         holdout (`float`, *optional*, defaults to `0.0`):
@@ -125,7 +112,7 @@ class Competition:
 
     @property
     def slug(self) -> str:
-        """The id as a file name, for paths and the Hub."""
+        """The id as a file name."""
         return path_slug(self.id)
 
     @property
@@ -147,7 +134,7 @@ class Competition:
         """Non-obvious rules for valid predictions, as a sentence; may be empty."""
         if self.scoring.takes is not Takes.LABELS:
             return self.scoring.rule
-        # As in the file: `_answers` holds True and False as numbers
+        # `_answers` holds True and False as numbers
         labels = _read_csv(self.answers, _text_columns(self._answers), nrows=100)
         return self.scoring.rule_for(labels[list(self.target_columns)])
 
@@ -163,16 +150,12 @@ class Competition:
         """
         Scores a submission. Never raises because of its content: a bad submission is data, not a failure.
 
-        Validity is judged on all rows. If a valid submission's metric is undefined on the held-out rows or on the
-        others alone, it counts as the metric's `undefined` there. Without `undefined`, the held-out rows get the score
-        on all rows, and on the others the submission is invalid. So held-out rows never change what training sees.
+        Validity is judged on all rows. Where the metric is undefined on a part of them, its `undefined` counts;
+        without that, held-out rows get the score on all rows, and on the others the submission is invalid.
 
         Args:
             submission (`Path`, `str` or `bytes`):
                 Path of a CSV file, or its content as bytes.
-
-        Returns:
-            [`Score`]: The score, or the reason for its absence.
         """
         # Outside the try block: unreadable answers are our failure
         answers, held_out = self._answers, self._held_out
@@ -194,10 +177,7 @@ class Competition:
             return invalid("the submission holds a number that is too large for a float, or is too large itself")
 
     def predictions(self, submission: bytes) -> pd.DataFrame:
-        """
-        Predictions of a submission, shape (rows of the answers, targets), with the ids as index. Raises `ValueError`
-        if they do not fit the answers.
-        """
+        """Predictions of a submission, one row for each answer. Raises `ValueError` if they do not fit."""
         answers, table = self._answers, _read_submission(submission, self._answers)
         wanted = [*([] if self.in_file_order else [self.id_column]), *self.target_columns]
         _require_columns(table, wanted, "the submission")
@@ -214,10 +194,7 @@ class Competition:
         return _predictions(predictions.set_axis(answers.index), texts=_text_columns(answers))
 
     def check_answers(self) -> None:
-        """
-        Raises [`CompetitionError`] if the answers, or with held-out rows either part of them, cannot be graded, or if
-        the sample submission has other rows.
-        """
+        """Raises [`CompetitionError`] if the answers cannot be graded, or the sample submission has other rows."""
         answers, _ = self._answers, self._held_out
         try:
             sample = _read_csv(self.sample_submission, _text_columns(answers))
@@ -226,10 +203,8 @@ class Competition:
             if not self.in_file_order:
                 _rows_in_order_of(answers.index, pd.Index(sample[self.id_column]))
         except (ValueError, OSError) as error:
-            raise CompetitionError(
-                f"the sample submission of {self.id!r}, {self.sample_submission}, does not fit the answers: "
-                f"{_one_line(error)}"
-            ) from error
+            what = f"the sample submission of {self.id!r}, {self.sample_submission}"
+            raise CompetitionError(f"{what}, does not fit the answers: {_one_line(error)}") from error
 
     @cached_property
     def _held_out(self) -> np.ndarray | None:
@@ -243,10 +218,8 @@ class Competition:
                     raise ValueError("there are none")
                 self._score(self._answers[rows], _best_predictions(self._answers[rows]))
             except ValueError as error:
-                raise CompetitionError(
-                    f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}, "
-                    f"cannot be graded: {_one_line(error)}; set holdout: 0"
-                ) from error
+                where = f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}"
+                raise CompetitionError(f"{where}, cannot be graded: {_one_line(error)}; set holdout: 0") from error
         return held_out
 
     @cached_property
@@ -261,9 +234,8 @@ class Competition:
                 raise ValueError("labels of more than 53 bits would be rounded: write a letter before each")
             self._score(answers, _best_predictions(answers))
         except (ValueError, TypeError, AttributeError) as error:  # the latter two: texts for numbers, or the reverse
-            raise CompetitionError(
-                f"the answers of {self.id!r} in {self.answers} cannot be graded: {_one_line(error)}"
-            ) from error
+            what = f"the answers of {self.id!r} in {self.answers}"
+            raise CompetitionError(f"{what} cannot be graded: {_one_line(error)}") from error
         return answers
 
     def _score_part(self, rows: np.ndarray, predictions: pd.DataFrame, undefined: float | None) -> float:
@@ -302,8 +274,7 @@ def user_cache_dir() -> Path:
 
 
 def invalid(error: str) -> Score:
-    """The score of an invalid submission."""
-    # One line of bounded length, because it appears in logs and prompts.
+    """The score of an invalid submission; the reason is one short line, for logs and prompts."""
     return Score(None, valid=False, error=" ".join(error.split())[:300])
 
 
@@ -312,7 +283,7 @@ def _one_line(error: Exception) -> str:
 
 
 def _best_predictions(answers: pd.DataFrame) -> pd.DataFrame:
-    """Predictions from the answers; answers without words are not predictions, see `word_level_jaccard`."""
+    """The answers; those without words are no predictions, see `word_level_jaccard`."""
     return answers.replace(r"^\s*$", "word", regex=True)
 
 
@@ -322,9 +293,7 @@ def _require_columns(table: pd.DataFrame, wanted: list[str], what: str) -> None:
 
 
 def _rows_in_order_of(wanted: pd.Index, ids: pd.Index) -> np.ndarray | slice:
-    """
-    Positions in `ids` of the equally many `wanted` ids. The n-th occurrences of repeated ids match, as in MLE-bench.
-    """
+    """Positions in `ids` of the `wanted` ids. The n-th occurrences of repeated ids match, as in MLE-bench."""
     if ids.equals(wanted):
         return slice(None)
     known = wanted if wanted.is_unique else wanted.unique()  # the answers keep their hash table
@@ -362,8 +331,7 @@ def _predictions(table: pd.DataFrame, texts: list[str]) -> pd.DataFrame:
 
 
 def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
-    # The grader runs in the training process, whose time and memory a program must not choose. Quoted text may contain
-    # commas and line ends, and other columns are allowed
+    # Grading takes time and memory of the training. Quoted text may contain commas and line ends
     rows, columns = answers.shape
     lines = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
     for what, count, most in (

@@ -14,10 +14,7 @@ from trl_mle.competitions.metrics import Metric
 
 @functools.lru_cache
 def content_digest(competition: Competition) -> str:
-    """
-    SHA-256 of everything that programs can read and that grading depends on: the bytes of the files, and all fields
-    except the id. A custom metric counts with its name and the file of its module.
-    """
+    """SHA-256 of the files and all fields except the id; a custom metric counts with the file of its module."""
     names = [item.name for item in fields(Competition) if item.name != "id"]
     settings = {name: _described(getattr(competition, name)) for name in names}
     settings["source"] = _source(competition.metric)
@@ -25,7 +22,6 @@ def content_digest(competition: Competition) -> str:
 
 
 def _described(value: Any) -> Any:
-    """A JSON-compatible description of a field's value."""
     if isinstance(value, Metric):
         return [value.higher_is_better, value.takes, value.best, value.undefined]
     if not isinstance(value, Path):
@@ -36,7 +32,6 @@ def _described(value: Any) -> Any:
 
 
 def _source(metric: str) -> str | None:
-    """The digest of the file that `my_module.my_metric` was imported from."""
     module = sys.modules.get(metric.rpartition(".")[0])
     file = Path(getattr(module, "__file__", None) or "")
     return _file_digest(file) if file.is_file() else None

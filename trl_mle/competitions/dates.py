@@ -16,18 +16,13 @@ _IN_ORDER = r"(?:1[5-9]|20)\d\d(?:0[1-9]|1[0-2])(?:[0-3]\d)?"
 
 
 def as_times(cells: pd.Series, date_format: str | None = None) -> pd.Series:
-    """
-    The cells as dates in this format; without one, as numbers or dates in ISO 8601. Raises [`CompetitionError`], which
-    names the option, if some are not, or may be other dates.
-    """
+    """The cells as dates in this format, or as numbers or in ISO 8601. Raises [`CompetitionError`] if unclear."""
     numbers = pd.to_numeric(cells, errors="coerce")
     times = numbers if date_format is None and numbers.notna().all() else _dates(cells, date_format or "ISO8601")
     if (is_odd := times.isna()).any():
         form = date_format or "a number or a date such as 2024-12-31"
-        raise CompetitionError(
-            f"{cells.name!r} is {first_cell(cells, is_odd)}, which is not {form}: correct it, or name the format of "
-            "all cells, as in --read_csv date_format=%d/%m/%Y"
-        )
+        what = f"{cells.name!r} is {first_cell(cells, is_odd)}, which is not {form}"
+        raise CompetitionError(f"{what}: correct it, or name the format, as in --read_csv date_format=%d/%m/%Y")
     if times is numbers and not cells.str.fullmatch(_IN_ORDER).all():
         padded = cells.str.zfill(cells.str.len().max())  # a spreadsheet drops a leading zero
         if any(_dates(digits, form).notna().all() for digits in (cells, padded) for form in _NUMBERS):

@@ -40,9 +40,7 @@ class Package(NamedTuple):
         public = next(folder / name for name in PUBLIC if (folder / name).is_dir())
         answers = _first(place / name for place in (public.parent / "private", public, folder) for name in ANSWERS)
         if answers is None:
-            raise CompetitionError(
-                f"there are no answers: {' or '.join(ANSWERS)}, in private/ or beside the public files"
-            )
+            raise CompetitionError(f"there are no answers: {' or '.join(ANSWERS)}, in private/")
         names = ("description.md", "description.txt", f"{folder.name}.txt")
         description = _first(place / name for place in (public, folder, folder / "info") for name in names)
         if description is None:
@@ -66,26 +64,20 @@ class Package(NamedTuple):
 
 
 def find_packages(folder: Path) -> list[Path]:
-    """
-    The packages in a folder: the folder itself, or its subfolders. Raises [`CompetitionError`] if it is neither a
-    package nor has subfolders.
-    """
+    """The packages in a folder: itself, or its subfolders. Raises [`CompetitionError`] if there are none."""
     folder = folder.resolve()  # the name of `.` is empty
     if any((folder / name).is_dir() for name in PUBLIC[:-1]) or any((folder / name).is_file() for name in ANSWERS):
         return [folder]
     packages = sorted(path for path in folder.glob("[!.]*") if path.is_dir())
     if not packages:
-        raise CompetitionError(
-            f"{folder} is not a package, and holds none: see docs/competitions.md for their layouts"
-        )
+        raise CompetitionError(f"{folder} is not a package, and holds none: see docs/competitions.md")
     return packages
 
 
 def import_package(folder: Path, to: Path, metric: str, higher_is_better: bool | None = None) -> Competition:
     """
-    Makes a competition of a package, whose code does not run, in a folder that must not exist yet. The sample
-    submission is a constant guess. For the metric see [`~trl_mle.competitions.metrics.find_metric`]. Raises a
-    `ValueError` if the package lacks something, shows its answers, or the metric cannot score them.
+    Makes a competition of a package, whose code does not run, in a new folder, with a metric of
+    [`~trl_mle.competitions.metrics.find_metric`]. Raises `ValueError` if files lack, or show the answers.
     """
     scoring = find_metric(metric, higher_is_better)
     check_links(folder)
@@ -101,12 +93,8 @@ def import_package(folder: Path, to: Path, metric: str, higher_is_better: bool |
         text = package.description.read_text(encoding="utf-8", errors="replace")
         write_file(staged / "public" / "description.md", text)
         write_file(staged / "private" / "test.csv", csv_text(answers))
-        layout: dict[str, Any] = {
-            "id": folder.name,
-            "metric": metric,
-            "id_column": id_column,
-            "target_columns": targets,
-        }
+        layout: dict[str, Any] = {"id": folder.name, "metric": metric}
+        layout |= {"id_column": id_column, "target_columns": targets}
         if higher_is_better is not None:
             scoring = scoring._replace(takes=what_it_takes(values))
             layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
@@ -122,7 +110,7 @@ def import_package(folder: Path, to: Path, metric: str, higher_is_better: bool |
 
 
 def find_answers(public: Path, answers: pd.DataFrame, id_column: str) -> str | None:
-    """The name of a file that programs would see and that holds the answers: as lines, or as a column of a table."""
+    """The name of a public file that holds the answers: as lines, or as a column of a table."""
     lines = {line.encode() for line in csv_text(answers).splitlines()[1:]}
     for path in sorted(path for path in public.rglob("*") if path.is_file()):
         if lines <= set(path.read_bytes().splitlines()) or _has_column(path, answers, id_column):

@@ -20,10 +20,7 @@ from trl_mle.spelling import did_you_mean
 
 
 def list_competitions() -> list[str]:
-    """
-    The ids that [`load_competition`] takes, without the generated tasks. MLE-bench's competitions must be prepared
-    with its own tool.
-    """
+    """The ids that [`load_competition`] takes, without tasks; MLE-bench's need `mlebench prepare`."""
     return [*LOCAL_COMPETITIONS, *MLEBENCH_COMPETITIONS, *(PREFIX + name for name in MIRRORS)]
 
 
@@ -35,25 +32,17 @@ def load_competition(
 
     Args:
         competition_id (`str` or `Path`):
-            One of [`list_competitions`], where size and seed of a mirror may follow (see
-            [`~trl_mle.competitions.mirrors.load_mirror`]); `task:train/<n>` or `task:test/<n>` (see
-            [`~trl_mle.competitions.families.load_task`]); another of MLE-bench's competitions, if `mlebench` is
-            installed, whose own code then grades it; a folder: its path, or its name in `data_dir`; or
-            `hf://datasets/<owner>/<name>/<folder>`, a folder of a dataset on the Hub. A folder holds `public/` and
-            `private/`, itself or in `prepared/`, and a `competition.yaml`, whose keys are the arguments of
-            [`~trl_mle.competitions.catalog.Layout`] and `id`, by default `competition_id`.
+            One of [`list_competitions`], with size and seed of a mirror; `task:train/<n>` or `task:test/<n>`; another
+            of MLE-bench's, if `mlebench` is installed; the path of a folder, or its name in `data_dir`; or
+            `hf://datasets/<owner>/<name>/<folder>`. A folder holds `public/` and `private/`, itself or in `prepared/`,
+            and a `competition.yaml`: the arguments of [`~trl_mle.competitions.catalog.Layout`], and perhaps `id`.
         data_dir (`Path` or `str`, *optional*):
-            Where `mlebench prepare` has put the MLE-bench competitions. Defaults to `$MLEBENCH_DATA_DIR`, else to
-            MLE-bench's own default.
+            Folder of `mlebench prepare`. Defaults to `$MLEBENCH_DATA_DIR`, else to MLE-bench's own default.
         holdout (`float`, *optional*, defaults to `0.0`):
             Share of the hidden answers' rows that only reports see (`Score.held_out`), at least 0 and below 1.
 
-    Returns:
-        [`Competition`]: The competition, ready to be read and graded.
-
     Raises:
-        [`CompetitionError`]: There is no such competition, it is not prepared, a link leads out of its public files,
-            or its answers cannot be held out in part.
+        [`CompetitionError`]: There is no such competition, or it cannot be used.
     """
     competition = _load(os.fspath(competition_id), data_dir)
     check_links(competition.public_dir)
@@ -74,8 +63,7 @@ def _load(competition_id: str, data_dir: Path | str | None) -> Competition:
         folder = download(competition_id)
         if str(_read_config(folder / CONFIG).get("metric")) not in METRICS:
             raise CompetitionError(  # who wrote it must not choose what is imported
-                f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download the "
-                "folder (hf download --local-dir) and name that"
+                f"{competition_id!r} has a metric of its author's own, which is code: if you trust it, download it"
             )
         return replace(_load_folder(competition_id, folder), id=without_revision(competition_id))
     in_data_dir = _in_data_dir(competition_id, data_dir)
@@ -134,9 +122,7 @@ def _in_data_dir(competition_id: str, data_dir: Path | str | None) -> Path:
 def _prepared(competition_id: str, folder: Path) -> Path:
     prepared = folder / "prepared"
     if not ((prepared / "public").is_dir() and (prepared / "private").is_dir()):
-        raise CompetitionError(
-            f"{competition_id!r} is not prepared in {prepared}; prepare it with: mlebench prepare -c {competition_id}"
-        )
+        raise CompetitionError(f"not prepared in {prepared}; prepare it with: mlebench prepare -c {competition_id}")
     return prepared
 
 
@@ -144,8 +130,8 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     config = folder / CONFIG
     if not config.is_file():
         raise CompetitionError(
-            f"{competition_id!r} needs a file {config}, next to prepared/ or to public/ and private/, with lines such "
-            "as 'metric: roc_auc' and 'id_column: id'; for one of MLE-bench's, install mlebench instead"
+            f"{competition_id!r} needs a file {config} with 'metric: roc_auc' and 'id_column: id', or the like; for "
+            "one of MLE-bench's, install mlebench"
         )
     content = _read_config(config)
     default = _default_id(competition_id)
@@ -153,9 +139,7 @@ def _load_folder(competition_id: str, folder: Path) -> Competition:
     if not (isinstance(name, str) and path_slug(name)):
         raise CompetitionError(f"{config}: 'id' must be a name with a letter from a to z or a digit, not {name!r}")
     if name != default and name.startswith((PREFIX, TASK_PREFIX, HUB_PREFIX)):
-        raise CompetitionError(
-            f"{config}: 'id' must not begin with {name.partition(':')[0]}:, as other competitions do"
-        )
+        raise CompetitionError(f"{config}: 'id' must not begin with {name.partition(':')[0]}:")
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
     try:

@@ -1,7 +1,4 @@
-"""
-Small real competitions from scikit-learn's bundled data: no download, graded in milliseconds. Their labels are part of
-every installed scikit-learn (`sklearn.datasets`): the sandbox hides that folder from programs.
-"""
+"""Small real competitions from scikit-learn's bundled data, in a folder that the sandbox hides from programs."""
 
 from functools import partial
 from importlib import import_module
@@ -54,8 +51,7 @@ def load_local(competition_id: str) -> Competition:
 def _write(competition_id: str, prepared: Path) -> None:
     local = LOCAL_COMPETITIONS[competition_id]
     features, labels, answers = _tables(competition_id)
-    # scikit-learn's rows are partly sorted by class, so use random ids and a random order. RandomState, because numpy
-    # promises that its stream never changes.
+    # scikit-learn's rows are partly sorted by class. numpy promises that this stream never changes
     random = np.random.RandomState(0)
     order = random.permutation(len(features))
     numbers = random.choice(np.arange(10_000, 100_000), len(features), replace=False)

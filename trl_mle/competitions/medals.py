@@ -23,23 +23,18 @@ KNOWN_THRESHOLDS = {"spooky-author-identification": MedalThresholds(0.16506, 0.2
 
 
 def medal_thresholds(competition: Competition) -> MedalThresholds | None:
-    """
-    The thresholds of an MLE-bench competition, from the leaderboard of an installed `mlebench`, or else the bundled
-    ones; `None` if they are unknown.
-    """
-    scores = leaderboard(competition)
-    if scores is None:
+    """The thresholds of an MLE-bench competition: an installed `mlebench`'s, else bundled ones, if any."""
+    if (scores := leaderboard(competition)) is None:
         return KNOWN_THRESHOLDS.get(competition.id)
     return thresholds_from_scores(scores, competition.higher_is_better)
 
 
 def human_rank(competition: Competition, score: float) -> float | None:
     """
-    The share of Kaggle's teams with a worse score, from 0 to 1, as MLE-Dojo (https://huggingface.co/papers/2505.07782)
-    and later work report it; `None` without the leaderboard of an installed `mlebench`.
+    The share of Kaggle's teams with a worse score, as in MLE-Dojo (https://huggingface.co/papers/2505.07782); `None`
+    without the leaderboard.
     """
-    scores = leaderboard(competition)
-    if scores is None:
+    if (scores := leaderboard(competition)) is None:
         return None
     return float(np.mean(scores < score if competition.higher_is_better else scores > score))
 
@@ -56,16 +51,11 @@ def leaderboard(competition: Competition) -> np.ndarray | None:
 
 
 def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalThresholds:
-    """
-    Applies Kaggle's rule (https://www.kaggle.com/progression) to the final scores of the teams, in any order: the
-    number of medals depends on the number of teams.
-    """
+    """Kaggle's rule (https://www.kaggle.com/progression) for the final scores of the teams, in any order."""
     best_first = np.sort(scores)[::-1] if higher_is_better else np.sort(scores)
     teams = len(best_first)
-    if teams < 100:
-        ranks = (teams * 10 // 100, teams * 20 // 100, teams * 40 // 100)
-    elif teams < 250:
-        ranks = (10, teams * 20 // 100, teams * 40 // 100)
+    if teams < 250:
+        ranks = (min(teams * 10 // 100, 10), teams * 20 // 100, teams * 40 // 100)
     elif teams < 1000:
         ranks = (10 + teams * 2 // 1000, 50, 100)
     else:
@@ -75,7 +65,7 @@ def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalT
 
 
 def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> str | None:
-    """The medal that a score would have won: `"gold"`, `"silver"`, `"bronze"` or none."""
+    """`"gold"`, `"silver"`, `"bronze"` or none."""
     for name in ("gold", "silver", "bronze"):
         threshold = getattr(thresholds, name)
         if score >= threshold if higher_is_better else score <= threshold:

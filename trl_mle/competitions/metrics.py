@@ -1,7 +1,6 @@
 """
-The metrics: scikit-learn's where it has one that neither warns about odd predictions nor grows with the number of
-labels. Each takes answers and predictions as tables with the same rows and columns, of floats, or of texts if the
-answers are texts, and raises a `ValueError` that explains why it cannot score predictions.
+The metrics: scikit-learn's where it neither warns about odd predictions nor grows with the number of labels. Each
+takes two tables of floats or texts, answers and predictions, and raises a `ValueError` if it cannot score the latter.
 """
 
 from collections.abc import Callable
@@ -98,7 +97,7 @@ def _check_probabilities(y_pred: pd.DataFrame) -> None:
 
 
 def check_row_sums(y_pred: pd.DataFrame, sums_to_one: np.ndarray) -> None:
-    """Rejects predictions with rows that do not sum to 1, according to `sums_to_one`."""
+    """Rejects predictions unless all rows sum to 1."""
     if not sums_to_one.all():
         row = int(np.argmin(sums_to_one))
         raise ValueError(
@@ -163,9 +162,7 @@ def _label_codes(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> tuple[np.ndarray
     """Answers and predictions as ranks among the labels present in either."""
     # Beyond that, a float is a measurement, not a label
     _check_predictions(
-        y_pred,
-        lambda numbers: (numbers % 1 == 0) & (numbers.abs() <= 2**63),
-        "be a whole number of at most 64 bits",
+        y_pred, lambda numbers: (numbers % 1 == 0) & (numbers.abs() <= 2**63), "be a whole number of at most 64 bits"
     )
     truth, labels = _column(y_true), _column(y_pred)
     codes = np.unique(np.concatenate([truth, labels]), return_inverse=True)[1]
@@ -173,10 +170,7 @@ def _label_codes(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> tuple[np.ndarray
 
 
 def _counts(score: Callable[..., Any], y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """
-    A score of three counts for each label: how often it was right, is the answer, and was predicted. scikit-learn's
-    functions warn about predictions with many labels, and some make a matrix of label by label.
-    """
+    """A score of three counts for each label: how often it was right, is the answer, and was predicted."""
     truth, labels = _label_codes(y_true, y_pred)
     count = max(truth.max(), labels.max()) + 1
     return float(score(*(np.bincount(codes, minlength=count) for codes in (truth[truth == labels], truth, labels))))
@@ -191,9 +185,7 @@ def _mcc(hits: np.ndarray, true: np.ndarray, predicted: np.ndarray) -> float:
 
 
 def _quadratic_weighted_kappa(y_true: pd.DataFrame, y_pred: pd.DataFrame) -> float:
-    """
-    1 - E[(a - b)²] / E[(a - b')²], where a and b are the ranks of a row's two labels, and b' is that of another row.
-    """
+    """1 - E[(a - b)²] / E[(a - b')²] with the ranks a and b of a row's labels, and b' of another row's."""
     a, b = _label_codes(y_true, y_pred)
     _vary(np.concatenate([a, b]))
     return float(1 - ((a - b) ** 2).mean() / (a.var() + b.var() + (a.mean() - b.mean()) ** 2))
@@ -238,9 +230,7 @@ def _two_quantiles(answers: pd.Series) -> list[float]:
 
 
 def pinball(quantile: float) -> Metric:
-    """
-    The pinball loss of a quantile: its expectation is least if predictions exceed the answers with this probability.
-    """
+    """The pinball loss, least in expectation if predictions exceed the answers with this probability."""
     guess = partial(pd.Series.quantile, q=quantile)
     return Metric(partial(_scikit_learn, "mean_pinball_loss", alpha=quantile), False, best=0.0, guess=guess)
 
@@ -304,17 +294,14 @@ METRICS["mean_columnwise_rmsle"] = METRICS["rmsle"]._replace(score=partial(_colu
 
 def find_metric(name: str, higher_is_better: bool | None = None, takes: str | None = None) -> Metric:
     """
-    Finds a metric by its name: a key of `METRICS`, or `my_module.my_metric`, a function of the answers and the
-    predictions or a [`Metric`], in a module in the current folder or on `PYTHONPATH`. A function needs
-    `higher_is_better`, and may state what it `takes` (numbers by default); both are not allowed otherwise. Raises a
-    `ValueError` that says what is wrong.
+    Finds a metric: a key of `METRICS`, or `my_module.my_metric`, a function of two tables or a [`Metric`], in the
+    current folder or on `PYTHONPATH`. Only a function needs `higher_is_better`, and may state what it `takes`
+    (numbers by default). Raises `ValueError` if there is no such metric.
     """
     metric = METRICS.get(name)
     if metric is None:
         if "." not in name:
-            hint = (
-                did_you_mean(name, METRICS) or f"known are {', '.join(METRICS)}, and your own as my_module.my_metric"
-            )
+            hint = did_you_mean(name, METRICS) or f"take {', '.join(METRICS)}, or your own as my_module.my_metric"
             raise ValueError(f"unknown metric {name!r}; {hint}")
         metric = import_named("metric", name)
     if isinstance(metric, Metric):

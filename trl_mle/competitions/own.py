@@ -72,20 +72,15 @@ def new_competition(
 
     Args:
         table (`Path`), test (`Path`, *optional*):
-            Tables with a row for each example, with and without labels, see
-            [`~trl_mle.competitions.reading.read_table`]. The latter's rows, with all of the former, become the folder
-            `final/`, see [`final_competition`].
+            Tables with and without labels. The latter's rows become the folder `final/`, see [`final_competition`].
         targets (`Sequence[str]`), id_column (`str`, *optional*):
-            Columns: those to predict (for probabilities, one of labels), and that of unique ids. By default, the first
-            whose name ends in `id` and whose values differ; else ids are made.
+            Columns to predict, and that of unique ids: by default, the first whose name ends in `id`, else made.
         metric (`str`), higher_is_better (`bool`, *optional*), folder (`Path`):
             See [`~trl_mle.competitions.metrics.find_metric`]; a new folder, whose name is the competition's.
         test_share (`float`, *optional*, defaults to `0.25`), split (`str`, *optional*):
-            Share of the rows whose labels to hide, and which: the last (`"time:COLUMN"`) or whole groups
-            (`"group:COLUMN"`).
+            Share of the labels to hide, and of which rows: the last (`"time:COLUMN"`) or groups (`"group:COLUMN"`).
         read_csv (`Mapping[str, Any]`, *optional*):
-            How both tables are written: options of `pandas.read_csv`, see
-            [`~trl_mle.competitions.reading.read_table`].
+            Options of [`~trl_mle.competitions.reading.read_table`] for both tables.
 
     Raises:
         `ValueError`, `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
@@ -119,7 +114,7 @@ def new_competition(
 def _check(folder: Path, test_share: float) -> None:
     if not path_slug(folder.name) or folder.name in list_competitions():
         raise CompetitionError(
-            f"{folder.name!r} lacks letters from a to z, or is a competition of ours: name another folder with --to"
+            f"{folder.name!r} lacks letters from a to z, or is a competition of ours: take another --to"
         )
     if not 0 < test_share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
@@ -132,16 +127,11 @@ def _write(
         write_file(staged / name, part if isinstance(part, str) else csv_text(part))
     competition = write_config(staged, layout, targets)
     if not (score := competition.grade(competition.sample_submission)).valid:
-        raise CompetitionError(
-            f"{layout['metric']} cannot score a constant guess of {', '.join(targets)}: {score.error}"
-        )
+        raise CompetitionError(f"{layout['metric']} cannot score a constant {', '.join(targets)}: {score.error}")
 
 
 def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
-    """
-    Writes the `competition.yaml` of a competition that is complete otherwise, and loads it. Raises
-    [`CompetitionError`] if its answers cannot be graded.
-    """
+    """Completes a competition by its `competition.yaml`, and loads it. Raises [`CompetitionError`]."""
     write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
     competition = load_competition(str(staged))
     try:
@@ -153,10 +143,7 @@ def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]
 
 
 def final_competition(competition: Competition) -> Competition | None:
-    """
-    The competition of the unlabelled rows, for programs that see all known labels; `None` if there are none. Its
-    answers are placeholder labels: it only grades the format of a submission.
-    """
+    """The competition of the unlabelled rows, if any; its answers are placeholders: it grades only the format."""
     folder = competition.public_dir.parent / FINAL
     if not folder.is_dir():
         return None
@@ -171,7 +158,6 @@ def final_competition(competition: Competition) -> Competition | None:
 
 
 def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: str | None) -> pd.DataFrame:
-    """The rows with all targets."""
     for name in [*targets, *([] if id_column is None else [id_column])]:
         if name not in rows:
             raise CompetitionError(f"{table} has no column {name!r}; it has {_names(rows)}")
@@ -209,9 +195,7 @@ def _examples(
         logger.warning("columns with the same cell in all rows are left out: %s", listed(same))
     features = features.drop(columns=same)
     if features.empty:
-        raise CompetitionError(
-            f"the table has no column but {', '.join([str(ids.name), *targets])}: nothing to predict from"
-        )
+        raise CompetitionError(f"the table has no column but {', '.join([str(ids.name), *targets])}")
     return _Examples(ids, features, rows[targets], answers, labels, list(goals.values()), scoring, ids.name in rows)
 
 
@@ -229,9 +213,7 @@ def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[s
     """The files of [`final_competition`], with all labels, for these rows without. Generated ids count from 0."""
     id_column, features, answers = str(examples.ids.name), list(examples.features), examples.answers
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
-        raise CompetitionError(
-            f"{table} lacks {listed(missing)}, which the rows with labels have: add it, or remove it there"
-        )
+        raise CompetitionError(f"{table} lacks {listed(missing)}, which the rows with labels have: add it")
     unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
     ids = unknown[id_column]
     _check_ids(ids)
@@ -270,10 +252,7 @@ def _check_ids(ids: pd.Series) -> None:
 
 
 def _as_equal(cells: pd.Series) -> pd.Series:
-    """
-    Cells that programs may read as the same, as the same value: 01 is 1 where a file, or a part of it, holds only
-    numbers.
-    """
+    """The cells, with one value for those that programs may read as the same, such as 01 and 1."""
     numbers = pd.to_numeric(cells, errors="coerce")
     return numbers.astype(object).where(numbers.abs() < 2**53, cells)
 
@@ -290,9 +269,7 @@ def _hidden(
         kind, _, name = split.partition(":")
         name, rows = clean_name(name), rows.loc[examples.ids.index].drop(columns=list(examples.targets))
         if kind not in ("time", "group") or name not in rows:
-            raise CompetitionError(
-                f"--split must be time:COLUMN or group:COLUMN, with one of {_names(rows)}; got {split!r}"
-            )
+            raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {_names(rows)}")
         if kind == "group":
             is_test, order = whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
         else:
@@ -308,7 +285,7 @@ def _hidden(
 
 
 def moment(time: Any) -> str:
-    """A number, or a date as ISO 8601 writes it, with its time of day if there is one."""
+    """A number, or a date as in ISO 8601."""
     return str(time).removesuffix("+00:00").removesuffix(" 00:00:00")
 
 
@@ -317,15 +294,12 @@ def _sample(ids: pd.Series, answers: pd.DataFrame, scoring: Metric) -> pd.DataFr
 
 
 def _columns(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
-    """What `competition.yaml` says about columns."""
     columns: dict[str, Any] = {"target_columns": list(answers.columns)}
     if split is not None and split.startswith("group:"):
         columns["group_column"] = clean_name(split.removeprefix("group:"))
     whole, hidden = (set(as_read(part).select_dtypes("number")) for part in (answers, answers[is_test]))
-    if texts := [
-        name for name in answers if name in hidden - whole
-    ]:  # labels 1, 2 and x, where no hidden row has an x
-        columns["text_columns"] = texts
+    if hidden - whole:  # labels 1, 2 and x, where no hidden row has an x
+        columns["text_columns"] = [name for name in answers if name in hidden - whole]
     return columns
 
 

@@ -17,10 +17,7 @@ VERSION = "v1"
 
 
 def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None]) -> Path:
-    """
-    The prepared folder of a generated competition; on first use, `write` makes its `public/` and `private/`. Raises
-    [`CompetitionError`] if the cache cannot be written.
-    """
+    """The folder of a generated competition, which `write` makes on first use. Raises [`CompetitionError`]."""
     cache = Path(os.environ.get("TRL_MLE_CACHE") or user_cache_dir() / "trl_mle").expanduser().absolute()
     folder = cache / "data" / VERSION / slug
     if not folder.is_dir():
@@ -30,19 +27,14 @@ def cached_folder(competition_id: str, slug: str, write: Callable[[Path], None])
             with suppress(FileExistsError), new_folder(folder, FileExistsError()) as staged:
                 write(staged / "prepared")
         except OSError as error:
-            raise CompetitionError(
-                f"cannot write the data of {competition_id!r} to {folder} ({error.strerror or error}); "
-                "set TRL_MLE_CACHE to a folder that you may write"
-            ) from error
+            what = f"cannot write the data of {competition_id!r} to {folder} ({error.strerror or error})"
+            raise CompetitionError(f"{what}; set TRL_MLE_CACHE to a folder that you may write") from error
     return folder / "prepared"
 
 
 @contextmanager
 def new_folder(folder: Path, refusal: Exception) -> Iterator[Path]:
-    """
-    A path to make a folder at. It becomes `folder` once it is complete, and vanishes with an error. Raises `refusal`
-    if the folder exists, or another process makes it meanwhile.
-    """
+    """A path that becomes `folder` once it is complete, and vanishes with an error. Raises `refusal` if it exists."""
     if folder.exists():
         raise refusal
     parent = folder.absolute().parent
@@ -83,23 +75,16 @@ def copy_files(source: Path, target: Path) -> None:
 
 
 def check_links(folder: Path) -> None:
-    """
-    Raises [`CompetitionError`] if a link in a folder leads out of it, to labels or to any file of the user's.
-    Sandboxed programs cannot follow it, but prompts and exports would. The folder itself may be a link.
-    """
+    """Raises [`CompetitionError`] if a link in a folder leads out of it: prompts and exports would follow it."""
     real = os.path.realpath(folder)
     for place, folders, files in os.walk(folder):
         for path in (os.path.join(place, name) for name in (*folders, *files)):
             if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(real):
-                raise CompetitionError(
-                    f"{path} is a link out of {folder}: put a copy in its place, if programs may see it"
-                )
+                raise CompetitionError(f"{path} is a link out of {folder}: put a copy in its place")
 
 
 def _make_folder(path: Path) -> None:
-    """
-    Makes a folder and its parents with mode 0755, regardless of the umask: sandboxed programs run as another user.
-    """
+    """Makes a folder with mode 0755, regardless of the umask: sandboxed programs run as another user."""
     if not path.is_dir():
         _make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -107,7 +92,7 @@ def _make_folder(path: Path) -> None:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """A table as CSV text with a header and without an index. Line ends in cells become line feeds."""
+    """A table as CSV text without an index. Line ends in cells become line feeds."""
     text = table.to_csv(index=False, lineterminator="\n")
     if "\r" in text:  # where Python does not quote it, it would end the row
         text = table.replace("\r\n?", "\n", regex=True).to_csv(index=False, lineterminator="\n")

@@ -46,15 +46,9 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
 
 def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """
-    Reads a table with a header, all cells as texts without surrounding spaces; numbers that only the options make
-    numbers are rewritten. The index counts the rows as a spreadsheet does: the header is row 1. Raises
-    [`CompetitionError`] or `FileNotFoundError` if the file is no such table, or does not exist.
-
-    Args:
-        path (`Path`):
-            The file.
-        options (`Mapping[str, Any]`, *optional*):
-            Some of [`OPTIONS`], as `pandas.read_csv` takes them. By default, the separator is guessed.
+    Reads a table with a header, all cells as texts without surrounding spaces, with some of [`OPTIONS`]; the separator
+    is guessed. The index counts the rows as a spreadsheet does: the header is row 1. Raises [`CompetitionError`] or
+    `FileNotFoundError` if there is no such table.
     """
     options = {"skipinitialspace": True, **(options or {})}
     text = _text(path, options.pop("encoding", None))
@@ -120,10 +114,9 @@ def _text(path: Path, encoding: str | None) -> str:
         text = "\0"
     if "\0" in text:
         guess = from_bytes(content, cp_isolation=_ENCODINGS).best()
-        raise CompetitionError(
-            f"{path} is no text in {encoding or 'UTF-8'}: save it as CSV, or name its encoding, as in --read_csv "
-            f"encoding={'utf-16' if guess is None else guess.encoding}"
-        )
+        name = "utf-16" if guess is None else guess.encoding
+        what = f"{path} is no text in {encoding or 'UTF-8'}"
+        raise CompetitionError(f"{what}: save it as CSV, or name its encoding, as in --read_csv encoding={name}")
     return text
 
 
@@ -151,8 +144,8 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
             line = rows.line_num + 1
     except csv.Error as error:
         raise CompetitionError(
-            f"line {line} of {path}: a cell that begins with a quote does not end with it ({error}): if quotes belong "
-            r"to the texts, --read_csv quoting=3; if \ stands before those that do, --read_csv 'escapechar=\'"
+            f"line {line} of {path}: a quoted cell does not end with a quote ({error}): if quotes are part of texts, "
+            r"--read_csv quoting=3; if \ stands before those that do, --read_csv 'escapechar=\'"
         ) from error
     if not lengths:
         raise CompetitionError(f"{path} is empty")
@@ -160,9 +153,8 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
     for line, length in lengths[: len(lengths) - options.get("skipfooter", 0)]:
         if length != width and not options.keys() & set(PLACES):
             raise CompetitionError(
-                f"line {line} of {path} has {length} cells, and the header {width}: quote texts that hold a "
-                "separator; leave out lines with --read_csv skiprows=1 or skipfooter=1, a cell too many with "
-                "index_col=0 (R's row names) or index_col=false"
+                f"line {line} of {path} has {length} cells, and the header {width}: quote texts with separators, or "
+                "take --read_csv skiprows=1, skipfooter=1, index_col=0 (R's row names) or index_col=false"
             )
 
 
@@ -187,11 +179,8 @@ def _without_repetitions(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
     if not cells.columns.is_unique:
         raise CompetitionError(f"{path} has two columns {cells.columns[cells.columns.duplicated()][0]!r}: rename one")
     # The index as written by `to_csv`, which may reveal the original order of the rows, or nothing at all
-    unnamed = [
-        name
-        for name in cells.columns[cells.columns.str.fullmatch(r"Unnamed: \d+")]
-        if cells[name].str.fullmatch(r"\d*").all()
-    ]
+    indexes = cells.columns[cells.columns.str.fullmatch(r"Unnamed: \d+")]
+    unnamed = [name for name in indexes if cells[name].str.fullmatch(r"\d*").all()]
     if counting := [name for name in unnamed if cells[name].any()]:
         logger.warning("%s: left out %s, which numbers rows", path, listed(counting))
     if (is_header := (cells == cells.columns).all(axis=1)).any():
@@ -204,7 +193,5 @@ def _check_last_row(path: Path, cells: pd.DataFrame) -> None:
     for name, column in cells.tail(1).items():
         cell = column.iloc[0]
         if re.fullmatch(_TOTAL, cell) and (cells[name] == cell).sum() == 1:
-            raise CompetitionError(
-                f"the last row of {path} has the {name} {cell!r}: leave it out with --read_csv skipfooter=1, or keep "
-                "it with skipfooter=0"
-            )
+            what = f"the last row of {path} has the {name} {cell!r}"
+            raise CompetitionError(f"{what}: leave it out with --read_csv skipfooter=1, or keep it with skipfooter=0")

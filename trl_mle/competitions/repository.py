@@ -34,11 +34,7 @@ def _place(name: str) -> _Place:
 
 
 def tasks_in_repository(name: str) -> list[str]:
-    """
-    Names of the competitions in a repository, or in one of its folders, pinned to its current commit: of each folder
-    with a `competition.yaml`, or of the folder itself. Raises [`CompetitionError`] if it cannot be read, or holds
-    none.
-    """
+    """The competitions in a repository or one of its folders, pinned to its commit. Raises [`CompetitionError`]."""
     from huggingface_hub import HfApi
 
     place = _place(name)
@@ -58,11 +54,7 @@ def without_revision(name: str) -> str:
 
 
 def download(name: str) -> Path:
-    """
-    The folder of a competition in a repository, downloaded to `trl_mle`'s cache on first use. A name with its commit,
-    as [`tasks_in_repository`] gives them, asks the Hub on first use only. Raises [`CompetitionError`] if it cannot be
-    downloaded.
-    """
+    """The folder of a competition, downloaded on first use. Raises [`CompetitionError`] if it cannot be."""
     from huggingface_hub import HfApi, snapshot_download
 
     place = _place(name)

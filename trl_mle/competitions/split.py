@@ -12,13 +12,9 @@ BINS = 10  # of a column of measurements
 
 def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     """
-    A mask of this share of the answers' rows, shape (rows,), stratified by label. Within a label, rows are ordered by
-    a hash of their ids (the answers' index; rows with the same id keep their order), and the first ones are held out.
-    So the split is the same on every machine, whatever the order of the ids.
-
-    A row's label is its answer in all columns: a text, or a number if there are few distinct ones; otherwise, numbers
-    are put into quantile bins. Without bins, a label with two or more rows has one in either part, so a small share of
-    answers with many labels comes out larger.
+    A mask of this share of the answers' rows, stratified by label: those whose ids have the first hashes, on every
+    machine, whatever the order. A label is the answer in all columns, measurements in quantile bins. Without bins, a
+    label with two or more rows has one in either part.
     """
     columns = [answers[name] for name in answers.columns]
     codes = np.column_stack([_bins(column) if is_measured(column) else _codes(column) for column in columns])
@@ -41,10 +37,7 @@ def last_rows(times: pd.Series, share: float) -> np.ndarray:
 
 
 def whole_groups(groups: pd.Series, share: float) -> np.ndarray:
-    """
-    A mask of at most this share of the rows: in the order of a hash, each group that fits, or the smallest if none
-    does.
-    """
+    """A mask of at most this share of the rows: each group that fits, by hash, or the smallest if none does."""
     sizes = groups.value_counts()
     sizes = sizes.iloc[np.argsort(_hashes(sizes.index), kind="stable")]
     hidden, room = [], share * len(groups)
@@ -69,6 +62,5 @@ def _bins(column: pd.Series) -> np.ndarray:
 
 
 def _hashes(ids: pd.Index) -> np.ndarray:
-    """64 bits of the SHA-256 of each id's text."""
     texts = (str(value).encode("utf-8", errors="surrogatepass") for value in ids.tolist())
     return np.frombuffer(b"".join(hashlib.sha256(text).digest()[:8] for text in texts), ">u8")

@@ -51,17 +51,12 @@ def report_telling_columns(features: pd.DataFrame, targets: pd.DataFrame) -> Non
     rows = pd.concat([features, targets], axis=1).drop_duplicates()
     for target in targets:
         if telling := [name for name in features if _determines(rows[name], rows[target])]:
-            message = (
-                "each of these columns determines %r exactly: %s; leave out those that are not known before it is"
-            )
-            logger.warning(message, target, listed(telling))
+            advice = "leave out those that are not known before it is"
+            logger.warning("each of these columns determines %r exactly: %s; %s", target, listed(telling), advice)
 
 
 def _determines(column: pd.Series, target: pd.Series) -> bool:
-    """
-    Whether the column is a copy of the target, or its values or their order determine the target, other than by
-    chance.
-    """
+    """Whether the column's values or their order determine the target, other than by chance."""
     if len(target) - target.value_counts().iloc[0] < LEAST_OTHERS:
         return False
     values, labels = pd.factorize(column)[0], pd.factorize(target)[0]  # a missing value counts as one: -1
@@ -84,7 +79,4 @@ def report_copies(rows: pd.DataFrame, is_test: np.ndarray) -> None:
     each = pd.util.hash_pandas_object(rows, index=False)
     copies, count = int(each[is_test].isin(each[~is_test]).sum()), int(is_test.sum())
     if copies > 0.01 * count:
-        message = (
-            "%d of %d hidden rows are also in train.csv, with their targets: if they are the same examples, keep one"
-        )
-        logger.warning(message, copies, count)
+        logger.warning("%d of %d hidden rows are also in train.csv, with their targets: keep one", copies, count)

@@ -31,8 +31,8 @@ def check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
         raise CompetitionError(f"{cells.name!r} is {cells.iloc[0]!r} in all rows: there is nothing to learn")
     if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
         raise CompetitionError(
-            f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: correct or empty it, say "
-            "how numbers are written, as in --read_csv decimal=, thousands=. na_values=?, or take accuracy for labels"
+            f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: correct or empty it, take "
+            "--read_csv decimal=, thousands=. na_values=?, or accuracy for labels"
         )
     if takes in (Takes.LABELS, Takes.PROBABILITIES) and numbers.notna().all():
         has_fraction = numbers % 1 != 0
@@ -48,10 +48,8 @@ def zeros_and_ones(cells: pd.Series, metric: str) -> tuple[pd.Series, str]:
     seen = as_read(cells.to_frame()).iloc[:, 0]
     labels = sorted(seen.unique().tolist())
     if len(labels) != 2:
-        raise CompetitionError(
-            f"{metric} needs two labels in {cells.name!r}, which holds {listed(labels)}: take log_loss for labels, or "
-            "rmse for measurements"
-        )
+        what = f"{metric} needs two labels in {cells.name!r}, which holds {listed(labels)}"
+        raise CompetitionError(f"{what}: take log_loss for labels, or rmse for measurements")
     if labels == [0, 1] and not is_bool_dtype(seen):
         return cells, ""
     logger.warning("%r: 1 stands for %r and 0 for %r", cells.name, *reversed(labels))
@@ -62,20 +60,15 @@ def zeros_and_ones(cells: pd.Series, metric: str) -> tuple[pd.Series, str]:
 def make_answers(
     rows: pd.DataFrame, targets: Sequence[str], metric: str, takes: Takes
 ) -> tuple[pd.DataFrame, list[Any]]:
-    """
-    The answers in the format of a submission, and for probabilities the labels that programs see, as models order
-    them.
-    """
+    """The answers in the format of a submission, and for probabilities the labels, as models order them."""
     if takes is Takes.PROBABILITIES:
         if len(targets) > 1:
             raise CompetitionError(f"{metric} takes one --target, a column of labels")
         seen = as_read(rows[targets])[targets[0]]
         labels = sorted(seen.unique().tolist())
         if len(labels) > min(len(rows) / 4, MAX_COLUMNS - 1):
-            raise CompetitionError(
-                f"{targets[0]!r} has {len(labels)} different values: {metric} takes labels, {MAX_COLUMNS - 1} at "
-                "most, with four rows each on average"
-            )
+            what = f"{targets[0]!r} has {len(labels)} different values"
+            raise CompetitionError(f"{what}: {metric} takes {MAX_COLUMNS - 1} labels at most, of four rows each")
         return pd.DataFrame({f"{targets[0]}_{label}": (seen == label).astype(int) for label in labels}), labels
     columns = {}
     for name in targets:

@@ -20,15 +20,12 @@ WITHOUT = "without:"
 
 class TaskSet(Mapping[str, Competition]):
     """
-    Competitions by id. Each one is loaded when it is first asked for, and the last ones used are kept: a run over
-    thousands starts like a run over one, and its memory stays flat.
+    Competitions by id, each loaded when it is first used: a run over thousands starts like a run over one.
 
     Args:
         tasks (`Iterable[Competition | str]`):
             Competitions, or names of one or of many, see [`names_of`]; `without:<name>` leaves out what it names.
-        data_dir (`Path` or `str`, *optional*):
-            As for [`load_competition`].
-        holdout (`float`, *optional*, defaults to `0.0`):
+        data_dir (`Path` or `str`, *optional*), holdout (`float`, *optional*, defaults to `0.0`):
             As for [`load_competition`], for those given by name.
 
     Raises:
@@ -68,10 +65,9 @@ class TaskSet(Mapping[str, Competition]):
             self._leave_out(name)
         slugs: dict[str, str] = {}
         for name in self._tasks:
-            if (other := slugs.setdefault(path_slug(name), name)) != name:
-                raise CompetitionError(
-                    f"{other!r} and {name!r} would share the file name {path_slug(name)!r}: rename one"
-                )
+            slug = path_slug(name)
+            if (other := slugs.setdefault(slug, name)) != name:
+                raise CompetitionError(f"{other!r} and {name!r} would share the file name {slug!r}: rename one")
         self._kept: dict[str, Competition] = {}  # those that were loaded by name, the last used last
 
     @classmethod
@@ -114,8 +110,7 @@ class TaskSet(Mapping[str, Competition]):
 
     @contextmanager
     def blaming(self, competition_id: str) -> Iterator[None]:
-        """Turns what is wrong with a competition into a [`CompetitionError`] that names it and, if it is one of many,
-        says how to go on without it."""
+        """Turns errors into a [`CompetitionError`] that names the competition, and how to go on without it."""
         try:
             yield
         except (ValueError, OSError, OverflowError, MemoryError, GradingFailed) as error:
@@ -131,10 +126,7 @@ class TaskSet(Mapping[str, Competition]):
         return self._holdout if isinstance(task, str) else task.holdout
 
     def few(self) -> list[str]:
-        """
-        What a start looks at: the ids of all competitions if they are few. Otherwise of some, evenly spread, after
-        those that were given one by one, whose names may be wrong.
-        """
+        """What a start looks at: those given one by one, whose names may be wrong, and others, evenly spread."""
         if len(self._tasks) <= FEW:
             return list(self._tasks)
         first = list(dict.fromkeys(self._single)) if len(self._single) < FEW else []
@@ -144,9 +136,8 @@ class TaskSet(Mapping[str, Competition]):
 
 def names_of(name: str) -> list[str]:
     """
-    The names for [`load_competition`] that a name of many stands for: `task:train/0-4999`, a folder with folders of
-    competitions, or `hf://datasets/<owner>/<name>`, a dataset on the Hub, where `@<revision>` may follow; otherwise
-    the name itself. Raises [`CompetitionError`] if a range ends before it begins, or the Hub cannot be reached.
+    The names for [`load_competition`] that a name stands for: `task:train/0-4999`, a folder of competitions, or
+    `hf://datasets/<owner>/<name>`, with or without `@<revision>`. Raises [`CompetitionError`].
     """
     if match := re.fullmatch(rf"({TASK_PREFIX}(?:train|test)/)(\d+)-(\d+)", name):
         first, last = int(match[2]), int(match[3])

@@ -10,8 +10,7 @@ from huggingface_hub.errors import HTTPError, StrictDataclassError
 from jinja2 import TemplateError
 from safetensors import SafetensorError, safe_open
 
-from trl_mle import models
-from trl_mle.models import Completion, Prompt
+from trl_mle.models import Completion, EndpointModel, Prompt
 from trl_mle.prompts import estimate_tokens
 from trl_mle.rewards.progress import ARGUMENTS_FILE, read_arguments
 
@@ -156,32 +155,38 @@ class TransformersPolicy:
         import torch
         from transformers import AutoModelForCausalLM
 
+        from trl_mle.models.transformers_model import is_bfloat16_faster, weights_digest
+
         tokenizer = _load_tokenizer(name)
         _check_tokenizer(name, tokenizer)
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token
         on_gpu = torch.cuda.is_available()
-        dtype = "auto" if on_gpu or models.is_bfloat16_faster() else torch.float32
+        dtype = "auto" if on_gpu or is_bfloat16_faster() else torch.float32
         pair: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, output_loading_info=True)
         model, loaded = pair
         if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
             raise ValueError(f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}")
         model.eval()
-        digest = models.weights_digest(model.state_dict())
+        digest = weights_digest(model.state_dict())
         model.to("cuda" if on_gpu else "cpu")
         return cls(model, tokenizer, f"{name} {digest[:16]}")
 
     def count_tokens(self, prompt: Prompt) -> int:
         """See [`Policy`]."""
-        return len(models.tokenize_prompts(self.tokenizer, [prompt], self.chat_template_kwargs)[0])
+        from trl_mle.models.transformers_model import tokenize_prompts
+
+        return len(tokenize_prompts(self.tokenizer, [prompt], self.chat_template_kwargs)[0])
 
     def sample(
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
         """See [`Policy`]."""
+        from trl_mle.models.transformers_model import generate
+
         if not prompts:
             return []
-        return models.generate(
+        return generate(
             self.model,
             self.tokenizer,
             prompts,
@@ -200,7 +205,7 @@ class EndpointPolicy:
     def __init__(self, url: str):
         base_url, _, model = url.partition("#")
         options: Any = {"deadline_s": ENDPOINT_DEADLINE_S, "max_retries": ENDPOINT_RETRIES, "temperature": 1.0}
-        self.endpoint = models.EndpointModel(base_url, model or None, **options)
+        self.endpoint = EndpointModel(base_url, model or None, **options)
         self.identity = self.endpoint.identity
 
     def count_tokens(self, prompt: Prompt) -> int:

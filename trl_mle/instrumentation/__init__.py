@@ -4,12 +4,11 @@ from trl_mle.execution.program import InstrumentedProgram
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.lm_instrumenter import LmInstrumenter
-from trl_mle.instrumentation.milestones import DESCRIPTIONS, MILESTONES, Instrumenter
+from trl_mle.instrumentation.milestones import MILESTONES, Instrumenter
 from trl_mle.instrumentation.verify import VerificationError, verify
 
 
 __all__ = [
-    "DESCRIPTIONS",
     "MILESTONES",
     "AstInstrumenter",
     "InstrumentedProgram",

@@ -11,8 +11,7 @@ from trl_mle.instrumentation.verify import verify
 
 class AstInstrumenter:
     r"""
-    Instruments programs by the rules of `find_steps`: fast, deterministic, and without a print wherever it is unclear
-    that a milestone was reached.
+    Instruments programs by rules: without a print wherever it is unclear that a milestone was reached.
 
     Example:
 
@@ -34,9 +33,7 @@ class AstInstrumenter:
         return programs
 
     def metrics(self) -> dict[str, float]:
-        """
-        Shares of the programs since the last call that were instrumented, and that could not be; empty without any.
-        """
+        """Shares of the programs since the last call that were instrumented, and that could not be."""
         programs, instrumented = self._programs, self._instrumented
         self._programs = self._instrumented = 0
         if not programs:
@@ -44,14 +41,10 @@ class AstInstrumenter:
         return {"ast_rate": instrumented / programs, "none_rate": (programs - instrumented) / programs}
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
-        """
-        Places the prints. Returns the program unchanged and without milestones if it does not compile or if its prints
-        cannot be trusted (it replaces `print`). The markers' nonce is random, except in tests.
-        """
+        """Places the prints, with a random nonce; none if it does not compile or they cannot be trusted."""
         nonce = nonce or secrets.token_hex(8)
         try:
-            tree = parse_program(source)
-            program = insert_prints(source, find_steps(tree), nonce)
+            program = insert_prints(source, find_steps(parse_program(source)), nonce)
             verify(program.original, program.source, nonce)
         except ProgramError:
             return InstrumentedProgram(source=source, original=source, milestones=(), nonce=nonce)

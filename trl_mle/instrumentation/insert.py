@@ -12,10 +12,7 @@ JUMPS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
 def _places(block: list[ast.stmt], lines: list[str], depth: int = 0) -> Iterator[tuple[ast.stmt, int, str | None]]:
-    """
-    All statements in source order, with their depth and the indentation of a line after them; `None` without room for
-    one.
-    """
+    """All statements in source order, with their depth and the indentation of a line after them, if there is room."""
     first = lines[block[0].lineno - 1]
     indentation = first[: len(first) - len(first.lstrip(" \t\f"))]
     is_one_line = len(indentation) != block[0].col_offset  # as in `if x: y`
@@ -42,11 +39,8 @@ def _is_future_import(node: ast.stmt) -> bool:
 
 def insert_prints(original: str, placements: list[tuple[int, str]], nonce: str) -> InstrumentedProgram:
     """
-    Inserts a print after the statement at each of the given lines: the last one that starts on or before it. So the
-    first line of a loop means the whole loop. Without room for a line, as after `return` and in `a = 1; b = 2`, there
-    is no print.
-
-    Takes lines (from 1) with their milestones. The result is not verified yet, see [`verify`].
+    Inserts prints after the statements at lines (from 1): for each, the last one that starts on or before it, if there
+    is room, unlike after `return` and in `a = 1; b = 2`. The result is not verified yet, see [`verify`].
     """
     lines = split_lines(original)
     body = parse_program(original).body

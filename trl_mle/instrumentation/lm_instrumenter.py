@@ -32,8 +32,7 @@ REWRITE_TOKENS = 1536  # tokens of an answer in rewrite mode: a program of 1,024
 
 _STEPS = "\n".join(f"- {milestone}: {description}" for milestone, description in DESCRIPTIONS.items())
 
-# The program stands first, because small models otherwise copy the steps. They copy the example, too, but imports need
-# no model
+# The program stands first: small models otherwise copy the steps. They copy the example, too, but imports need none
 QUOTE_PROMPT = f"""\
 {{fence}}python
 {{program}}
@@ -64,19 +63,15 @@ REASONS = ("no_answer", "empty", "changed", "impossible")
 class LmInstrumenter:
     """
     Asks a frozen language model where programs reach the milestones (https://huggingface.co/papers/2509.01684, section
-    4.2). If its answer is missing or unusable, [`AstInstrumenter`] instruments the program.
-
-    The model does not see comments or more than the first 60 characters of a string, because a policy could use these
-    to influence it. Milestones at impossible places are rejected. A program can still mislead the model through names
-    and strings. That gains 0.1 per milestone, which never lifts a failed program above a valid submission.
+    4.2), and [`AstInstrumenter`] if it gives no usable answer. It sees no comments, and 60 characters of a string: a
+    policy could influence it. A program that misleads it gains 0.1 per milestone, less than by any valid submission.
 
     Args:
         model ([`LanguageModel`]):
             The frozen model. Never the policy being trained, which would learn to reward itself.
         mode (`str`, *optional*, defaults to `"quote"`):
-            `"quote"`: the model answers with a copy of a line for each milestone; what is not in the program does not
-            count. The end of the imports is found without it.
-            `"rewrite"`: it returns the program with prints, as in the paper; accepted if the rest equals the original.
+            `"quote"`: the model copies a line for each milestone. `"rewrite"`: it returns the program with prints, as
+            in the paper; accepted if the rest equals the original.
     """
 
     def __init__(self, model: LanguageModel, mode: Mode = "quote"):
@@ -93,7 +88,7 @@ class LmInstrumenter:
         return self.instrument_many([source], nonce)[0]
 
     def instrument_many(self, sources: Sequence[str], nonce: str | None = None) -> list[InstrumentedProgram]:
-        """Places the prints of several programs, in one call of the model if it has not answered about all of them."""
+        """Places the prints of several programs, in one call of the model."""
         started = time.monotonic()
         keys = [hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).digest() for source in sources]
         prompts = {
@@ -123,8 +118,8 @@ class LmInstrumenter:
 
     def metrics(self) -> dict[str, float]:
         """
-        Metrics since the last call: shares of programs by who instrumented them, generated tokens per program,
-        seconds, and shares of rejected answers by reason; empty without any program.
+        Metrics since the last call: shares of programs by who instrumented them, tokens per program, seconds, and
+        shares of rejected answers by reason.
         """
         counts, self._counts = self._counts, Counter()
         programs, asked = counts["programs"], max(1, counts["asked"])
@@ -173,8 +168,7 @@ class LmInstrumenter:
 
 
 def visible(source: str, cut_strings: bool) -> str | None:
-    """The part of a program that the model sees, on the same lines: without comments, and with long strings truncated.
-    `None` if it is not Python."""
+    """What the model sees of a program: no comments, and the beginnings of strings; `None` if it is not Python."""
     lines = [line.rstrip("\r\n") for line in split_lines(source.removeprefix("\ufeff"))]
     try:
         parse_program(source)

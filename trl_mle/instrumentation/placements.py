@@ -18,7 +18,7 @@ _PRINT = re.compile(rf"milestone:\s*({'|'.join(MILESTONES)})")
 def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
     """
     Reads an answer such as `train_data: train = pd.read_csv("train.csv")`: a step before copies of the program's lines
-    or parts of them, of which the last counts. Thoughts, and quotations that are not in the program, are ignored.
+    or parts of them, of which the last counts.
     """
     lines = [(number, line.strip()) for number, line in enumerate(program.split("\n"), 1)]
     lines = [(number, line) for number, line in lines if len(line) >= MIN_QUOTE]
@@ -36,8 +36,8 @@ def parse_quotes(program: str, answer: str) -> list[tuple[int, str]]:
 
 def parse_rewrite(original: str, rewritten: str) -> list[tuple[int, str]]:
     """
-    Finds where a rewritten program prints `milestone: <name>`, if it is the original program plus such prints. If it
-    differs otherwise, or if the original has such prints, raises [`VerificationError`].
+    Finds where a rewritten program prints `milestone: <name>`. Raises [`VerificationError`] if it is not the original
+    plus such prints, or the original has some.
     """
     expected = parse_program(original)
     try:
@@ -66,9 +66,8 @@ def _printed_milestone(node: ast.AST) -> str | None:
 
 def possible(original: str, placements: list[tuple[int, str]]) -> list[tuple[int, str]]:
     """
-    The placements at which the milestones can have been reached: not before the last of the first imports, in a
-    string, or after an exit; not where the code so far only imports, defines and names constants, or at an import,
-    which does no other step; and not if all are at one line.
+    The placements at which the milestones can have been reached: not all at one line, before the last of the first
+    imports, in a string, after an exit, or, but for imports, at one or before any work.
     """
     if len(placements) > 2 and len({line for line, _ in placements}) == 1:
         return []
@@ -106,7 +105,6 @@ def _behind_exit(block: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _end_of_imports(tree: ast.Module) -> int:
-    """The line of the last import at the top."""
     last = 0
     for statement in tree.body:
         if isinstance(statement, ast.Import | ast.ImportFrom):

@@ -18,18 +18,7 @@ _STREAMS = {"os", "stdout", "sys.stdout", "__stdout__", "sys.__stdout__"}  # in 
 def verify(original: str, source: str, nonce: str) -> None:
     """
     Checks that `source` is `original` plus milestone prints with this nonce, each a line of its own after another
-    statement of its block, and that they call Python's own `print`.
-
-    Args:
-        original (`str`):
-            The program as the policy wrote it.
-        source (`str`):
-            The program with prints.
-        nonce (`str`):
-            The random text in the prints.
-
-    Raises:
-        [`VerificationError`]: The programs differ; the message says where.
+    statement of its block, and that they call Python's own `print`. Raises [`VerificationError`] otherwise.
     """
     if nonce in original:
         raise VerificationError("the original program contains the nonce")
@@ -57,9 +46,7 @@ def verify(original: str, source: str, nonce: str) -> None:
 def without(
     tree: ast.Module, is_print: Callable[[ast.stmt], object]
 ) -> tuple[ast.Module, list[tuple[ast.stmt | None, ast.stmt]]]:
-    """
-    A copy of a tree without its prints, and these, each with the statement of the copy before it in its block, if any.
-    """
+    """A copy of a tree without its prints, and these, each with the statement before it in its block, if any."""
     tree, prints = deepcopy(tree), []
     for node in ast.walk(tree):
         for _, block in ast.iter_fields(node):
@@ -75,9 +62,7 @@ def without(
 
 
 def takes_over_print(node: ast.AST) -> bool:
-    """
-    Whether the node binds or deletes the name `print`, changes what `print` does, or replaces or closes its output.
-    """
+    """Whether the node binds or deletes the name `print`, or changes, replaces or closes what it prints to."""
     match node:
         case ast.Attribute(attr="print" | "stdout", ctx=ast.Store() | ast.Del()):
             return True

@@ -4,7 +4,8 @@ from transformers.integrations import unset_hf_deepspeed_config
 
 from trl_mle.instrumentation import AstInstrumenter, Instrumenter, LmInstrumenter
 from trl_mle.launching.arguments import MLEScriptArguments
-from trl_mle.models import EndpointModel, LanguageModel, TransformersModel
+from trl_mle.models import EndpointModel, LanguageModel
+from trl_mle.models.transformers_model import TransformersModel
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 

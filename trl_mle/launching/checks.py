@@ -17,7 +17,7 @@ from yaml import YAMLError
 
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import Limits, SandboxError
-from trl_mle.models import tokenize_prompts
+from trl_mle.models.transformers_model import tokenize_prompts
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE, read_arguments
 from trl_mle.showing import terminal_line

@@ -19,20 +19,15 @@ logger = logging.getLogger(__name__)
 
 class EndpointModel:
     """
-    A model behind an OpenAI-compatible endpoint: vLLM, SGLang, llama.cpp, a hosted API (key: `$OPENAI_API_KEY`). Needs
-    `pip install trl-mle[openai]`.
+    A model behind an OpenAI-compatible endpoint (key: `$OPENAI_API_KEY`). Needs `pip install trl-mle[openai]`.
 
     Args:
-        base_url (`str`):
-            Base URL, such as `http://localhost:8000/v1`.
-        model (`str`, *optional*):
-            The model's name at the endpoint. Defaults to the only model served.
+        base_url (`str`), model (`str`, *optional*):
+            Base URL, such as `http://localhost:8000/v1`, and the model's name there; defaults to the only one served.
         max_concurrency (`int`, *optional*, defaults to `64`):
             Maximum number of concurrent requests.
-        deadline_s (`float`, *optional*, defaults to `60.0`):
-            Time limit for a batch, including retries, in seconds. Later answers count as no answer.
-        max_retries (`int`, *optional*, defaults to `2`):
-            Number of retries of a failed request, with growing pauses.
+        deadline_s (`float`, *optional*, defaults to `60.0`), max_retries (`int`, *optional*, defaults to `2`):
+            Seconds for a batch, with retries of failed requests. Later answers count as no answer.
         temperature (`float`, *optional*, defaults to `0.0`):
             Sampling temperature; 0 is greedy.
 
@@ -56,6 +51,7 @@ class EndpointModel:
 
         self.max_concurrency, self.deadline_s, self.max_retries = max_concurrency, deadline_s, max_retries
         self.temperature = temperature
+        self._length_option = "max_tokens"  # refused by some hosted models
         self._server: dict[str, Any] = {"base_url": base_url, "api_key": os.environ.get("OPENAI_API_KEY") or "EMPTY"}
         try:
             self._address = server_address(base_url)
@@ -78,9 +74,8 @@ class EndpointModel:
         max_time_s: float = math.inf,
     ) -> list[Completion]:
         """
-        See [`LanguageModel`]. Prompts are user messages or conversations. If one begins the answer, the endpoint must
-        continue it, as vLLM and SGLang do. Requests end after `max_time_s` seconds, or at the deadline if that is
-        earlier.
+        See [`LanguageModel`]. Prompts are user messages or conversations; if one begins the answer, the endpoint must
+        continue it, as vLLM and SGLang do. Requests end after `max_time_s` seconds, or at the deadline.
         """
         limit_s = min(self.deadline_s, max_time_s)
         batch = self._complete_all(prompts, max_tokens, seeds or [None] * len(prompts), limit_s)
@@ -111,16 +106,23 @@ class EndpointModel:
             return await asyncio.gather(*map(complete, prompts, seeds))
 
     async def _complete(self, client: Any, prompt: str | Prompt, max_tokens: int, seed: int | None) -> Completion:
-        opening = opening_of(prompt)
+        from openai import BadRequestError
+
+        opening, length = opening_of(prompt), self._length_option
         begun = {"add_generation_prompt": False, "continue_final_message": True, "chat_template_kwargs": NO_THOUGHTS}
-        answer = await client.chat.completions.create(
-            model=self.model,
-            messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
-            temperature=self.temperature,
-            max_tokens=max_tokens,
-            extra_body=begun if opening else None,
-            **({} if seed is None else {"seed": seed}),
-        )
+        try:
+            answer = await client.chat.completions.create(
+                model=self.model,
+                messages=[{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt,
+                temperature=self.temperature,
+                extra_body=begun if opening else None,
+                **{length: max_tokens} | ({} if seed is None else {"seed": seed}),
+            )
+        except BadRequestError as error:
+            if length == "max_completion_tokens" or "max_completion_tokens" not in error.message:
+                raise
+            self._length_option = "max_completion_tokens"
+            return await self._complete(client, prompt, max_tokens, seed)
         text = answer.choices[0].message.content  # `None` after a filter or hidden thoughts
         usage = answer.usage.model_dump() if answer.usage else {}
         tokens, prompt_tokens = (usage.get(name) or 0 for name in ("completion_tokens", "prompt_tokens"))
@@ -129,9 +131,7 @@ class EndpointModel:
     def check_is_not(self, policy_server: str) -> None:
         """Raises [`LanguageModelError`] if this is the policy's server, whose weights training overwrites."""
         if self._address == server_address(policy_server):
-            raise LanguageModelError(
-                f"{self.identity} is the vLLM server of the policy: the instrumenter needs its own"
-            )
+            raise LanguageModelError(f"{self.identity} is the vLLM server of the policy: start another one")
 
 
 def _reason(error: Exception) -> str:

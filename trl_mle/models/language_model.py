@@ -18,14 +18,10 @@ class Completion:
     A language model's answer.
 
     Args:
-        text (`str` or `None`):
-            The answer; `None` if none was received.
-        tokens (`int`, *optional*, defaults to `0`):
-            Number of generated tokens.
-        prompt_tokens (`int`, *optional*, defaults to `0`):
-            Number of prompt tokens, if known.
-        error (`str`, *optional*, defaults to `""`):
-            Why no answer was received, in one line, if known.
+        text (`str` or `None`), error (`str`, *optional*, defaults to `""`):
+            The answer, or `None` and, if known, why none was received, in one line.
+        tokens, prompt_tokens (`int`, *optional*, defaults to `0`):
+            Numbers of generated tokens and, if known, of the prompt's.
     """
 
     text: str | None
@@ -41,8 +37,7 @@ class LanguageModel(Protocol):
 
     def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
-        Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Does not raise if the
-        model does not answer. If processes must generate together, each of them calls this, some perhaps without a
-        prompt.
+        Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Never raises for lack
+        of an answer. If processes must generate together, each calls this, some perhaps without a prompt.
         """
         ...

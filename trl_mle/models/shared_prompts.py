@@ -12,19 +12,8 @@ from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
 class SharedPrompts:
     """
-    Calls a causal language model on rows of which several share a prompt. Each prompt is computed once, and its keys
-    and values, with their gradients, serve all of its rows.
-
-    Args:
-        model:
-            Model to call, as prepared for training.
-        decoder ([`~transformers.PreTrainedModel`]):
-            Its layers without the language modeling head.
-        length (`int`):
-            Number of tokens, with padding, of each row's prompt.
-
-    Raises:
-        `ValueError`: See [`check_shareable`].
+    Calls a model, as prepared for training, on rows whose prompts have this length, with padding. Each prompt is
+    computed once, by the decoder, and its keys and values, with their gradients, serve all of its rows.
     """
 
     def __init__(self, model: Any, decoder: PreTrainedModel, length: int) -> None:
@@ -54,20 +43,16 @@ class SharedPrompts:
 
 
 def check_shareable(decoder: PreTrainedModel) -> None:
-    """Raises `ValueError` if a model has layers with linear attention, so that training cannot share prompts."""
+    """Raises `ValueError` if a model has layers with linear attention."""
     if _has_linear_attention(decoder):
-        raise ValueError(
-            f"share_prompts needs each token's keys and values, and {type(decoder).__name__} has layers with linear "
-            "attention: leave it out"
-        )
+        raise ValueError(f"share_prompts: {type(decoder).__name__} has linear attention: leave it out")
 
 
 @contextmanager
 def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
     """
-    Context in which `generate` computes each prompt of its batch once, except with linear attention. After it, a model
-    in bfloat16 on a CPU attends with plain matrix products: torch's fused attention takes several times as long for
-    one token.
+    Context in which `generate` computes each prompt of its batch once, except with linear attention. A model in
+    bfloat16 on a CPU then attends with plain matrix products: torch's fused attention takes several times as long.
     """
     forward, attention = decoder.forward, decoder.config._attn_implementation
     is_slow = decoder.device.type == "cpu" and decoder.dtype == torch.bfloat16
@@ -104,10 +89,7 @@ def shared_prefill(decoder: PreTrainedModel) -> Iterator[None]:
 
 
 def _has_linear_attention(decoder: PreTrainedModel) -> bool:
-    """
-    Whether layers keep one state of all tokens so far, which gradients do not flow through, in place of keys and
-    values.
-    """
+    """Whether layers keep a state of all tokens, which no gradients flow through, in place of keys and values."""
     layers = DynamicCache(config=decoder.config).layers
     return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers)
 

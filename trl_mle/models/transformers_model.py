@@ -14,14 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, 
 
 from trl_mle.models.language_model import Completion, LanguageModelError, Prompt
 from trl_mle.models.shared_prompts import shared_prefill
-from trl_mle.prompts import (
-    NO_THOUGHTS,
-    after_thoughts,
-    opening_of,
-    plain_messages,
-    special_tokens_of,
-    without_opening,
-)
+from trl_mle.prompts import NO_THOUGHTS, after_thoughts, opening_of, plain_messages, special_tokens_of, without_opening
 
 
 class TransformersModel:
@@ -29,12 +22,8 @@ class TransformersModel:
     A separate model in this process.
 
     Args:
-        name (`str`):
-            Folder or Hub id of a chat model.
-        device (`str` or `torch.device`, *optional*, defaults to `"cpu"`):
-            Device to run on.
-        dtype (`str`, *optional*, defaults to `"auto"`):
-            Data type of its weights.
+        name (`str`), device (`str` or `torch.device`, *optional*, defaults to `"cpu"`):
+            Folder or Hub id of a chat model, and the device to run on.
         batch_size (`int`, *optional*, defaults to `16`):
             Prompts per batch.
 
@@ -43,15 +32,13 @@ class TransformersModel:
         `OSError`: The model cannot be loaded.
     """
 
-    def __init__(self, name: str, device: Any = "cpu", dtype: str = "auto", batch_size: int = 16):
+    def __init__(self, name: str, device: Any = "cpu", batch_size: int = 16):
         self.tokenizer = AutoTokenizer.from_pretrained(name)
         if self.tokenizer.chat_template is None:
-            raise LanguageModelError(
-                f"the instrumenting model {name} has no chat template: use an instruction-tuned model"
-            )
+            raise LanguageModelError(f"{name} has no chat template: use an instruction-tuned model")
         if self.tokenizer.pad_token is None:  # for example, Llama's
             self.tokenizer.pad_token = self.tokenizer.eos_token
-        self.model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval().requires_grad_(False)
+        self.model = AutoModelForCausalLM.from_pretrained(name, dtype="auto").to(device).eval().requires_grad_(False)
         self.batch_size = batch_size
         self.identity = name
 
@@ -82,21 +69,19 @@ def generate(
             The model, and its tokenizer with a chat template and a padding token.
         prompts (`Sequence[str | list[dict[str, str]]]`):
             User messages or conversations.
-        max_tokens (`int`), batch_size (`int`, *optional*, defaults to `16`):
-            Maximum length of an answer, in tokens, and number of prompts per batch.
-        seed (`int`, *optional*):
-            With the prompts, their order and `batch_size`, it determines the samples.
+        max_tokens (`int`), max_time_s (`float`, *optional*):
+            Tokens of an answer, and seconds, after which answers end where they are.
+        batch_size (`int`, *optional*, defaults to `16`), seed (`int`, *optional*):
+            Prompts per batch; with these and their order, the seed determines the samples.
         chat_template_kwargs (`dict`, *optional*):
             Arguments of the chat template.
-        max_time_s (`float`, *optional*):
-            Seconds after which the answers of a batch end where they are.
     """
     conversations = [
         [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt for prompt in prompts
     ]
     order = list(range(len(conversations)))
     if seed is None:
-        # Batch prompts of similar length, so that little is padded. (Sampling depends on the order, so it keeps it)
+        # Batch prompts of similar length, so that little is padded; sampling depends on the order
         order.sort(key=lambda i: sum(len(message["content"]) for message in conversations[i]))
     else:
         set_seed(seed)
@@ -131,10 +116,7 @@ def _padded(rows: list[list[int]], value: int) -> torch.Tensor:
 
 @cache
 def is_bfloat16_faster() -> bool:
-    """
-    Whether this CPU multiplies matrices faster in bfloat16 than in float32: without instructions for it, it is several
-    times slower.
-    """
+    """Whether this CPU multiplies matrices faster in bfloat16 than in float32; without instructions, it is slower."""
 
     def seconds(dtype: torch.dtype) -> float:
         matrix, times = torch.ones(512, 512, dtype=dtype), []
@@ -150,9 +132,8 @@ def is_bfloat16_faster() -> bool:
 @contextmanager
 def without_defaults(model: Any) -> Iterator[None]:
     """
-    Context in which a model ignores its folder's `generation_config.json`, except for special tokens. transformers
-    would use its `top_p` or `no_repeat_ngram_size` for everything that a call does not set; training and comparisons
-    need the full distribution.
+    Context in which a model ignores its folder's `generation_config.json`, except for special tokens: training and
+    comparisons need the full distribution, whatever its `top_p`.
     """
     settings = model.generation_config  # changed in place, because an adapter's model refers to the same object
     kept = vars(settings).copy()
@@ -174,8 +155,8 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[str, Any] | None = None) -> str:
     """
-    Renders a conversation as the text that a model reads, up to where it goes on: the start of its answer, or what the
-    answer begins with; a model that goes on with an answer does not think first. Messages hold no special tokens.
+    Renders a conversation, without special tokens in messages, up to where a model goes on: the start of its answer,
+    or what the answer begins with; then it does not think first.
     """
     plain = plain_messages(prompt, special_tokens_of(tokenizer))
     kwargs = dict(chat_template_kwargs or {}) | (NO_THOUGHTS if opening_of(plain) else {})
@@ -186,19 +167,13 @@ def render_prompt(tokenizer: Any, prompt: Prompt, chat_template_kwargs: Mapping[
 def tokenize_prompts(
     tokenizer: Any, prompts: Sequence[Prompt], chat_template_kwargs: Mapping[str, Any] | None = None
 ) -> list[list[int]]:
-    """
-    The tokens of conversations, as a model reads them in training and evaluation. A rendered text is tokenized whole,
-    because SentencePiece would put a space before the answer's beginning.
-    """
+    """The tokens of conversations, each tokenized whole: SentencePiece puts a space before what it is given."""
     texts = [render_prompt(tokenizer, prompt, chat_template_kwargs) for prompt in prompts]
     return tokenizer(texts, add_special_tokens=False)["input_ids"]
 
 
 def answer_text(tokenizer: Any, prompt: Prompt, prompt_ids: list[int], completion_ids: list[int]) -> str:
-    """
-    The text of an answer, with what its prompt begins it with. It is decoded after its prompt: SentencePiece drops a
-    space at the beginning of what it decodes.
-    """
+    """The text of an answer and its beginning, decoded after the prompt: SentencePiece drops a first space."""
     opening = opening_of(prompt)
     if not opening:
         return tokenizer.decode(completion_ids, skip_special_tokens=True)

@@ -7,7 +7,7 @@ from trl_mle.prompts.opening import NO_THOUGHTS, after_thoughts, opening, openin
 from trl_mle.prompts.packages import keep_packages
 from trl_mle.prompts.prompt import agent_prompt, scratch_prompt, submission_rules
 from trl_mle.prompts.tokens import estimate_tokens
-from trl_mle.prompts.untrusted_text import fence_for, plain_messages, plain_text, special_tokens_of
+from trl_mle.prompts.untrusted_text import plain_messages, plain_text, special_tokens_of
 from trl_mle.prompts.when_read import PromptsWhenRead
 
 
@@ -20,7 +20,6 @@ __all__ = [
     "agent_prompt",
     "estimate_tokens",
     "extract_code",
-    "fence_for",
     "given_program",
     "improve_prompt",
     "keep_packages",

@@ -36,27 +36,16 @@ def _unthought(text: str) -> str:
 
 
 def given_program(text: str) -> str:
-    """
-    The program in an answer that should be one: all of it if it is Python, otherwise the program in a fence, if any.
-    """
-    if _wrong_line(text) is not None:
-        return (extract_code(text) if "```" in text else None) or text
-    return text
+    """The program in an answer that should be one: all of it, or what is in a fence if it is not Python."""
+    return (extract_code(text) if "```" in text and _wrong_line(text) is not None else None) or text
 
 
 def extract_code(completion: str) -> str | None:
     """
-    Extracts the program from a completion: of several fenced blocks of Python, the last complete one that imports
-    packages, reads data and writes a submission; all blocks if only together they do, as cells of a notebook; without
-    a fence, the text if it is Python that does something, otherwise the Python from its first import on. Thoughts,
-    blocks of other languages and a notebook's commands, such as `!pip install`, do not count.
-
-    Args:
-        completion (`str`):
-            What the model wrote.
-
-    Returns:
-        `str` or `None`: The program, if there is one.
+    Extracts the program from a completion, if there is one: of several fenced blocks of Python, the last complete one
+    that imports packages, reads data and writes a submission; all blocks if only together they do, as cells of a
+    notebook; without a fence, the text if it is Python, or its Python from the first import on. Thoughts, blocks of
+    other languages and a notebook's commands, such as `!pip install`, do not count.
     """
     # The opening tag may be in the prompt, and a completion may end before the closing one
     answer = _unthought(completion.replace("\r\n", "\n")).rpartition("</think>")[2]
@@ -65,8 +54,6 @@ def extract_code(completion: str) -> str | None:
 
 @dataclass
 class _Block:
-    """A fenced block."""
-
     mark: str
     language: str
     indent: str = ""
@@ -80,7 +67,6 @@ class _Block:
 
 
 def _program(text: str) -> str:
-    """The program in an answer; empty without one."""
     blocks = [
         block for block in _fenced_blocks(text) if block.language in _PYTHON | {""} and "".join(block.lines).strip()
     ]
@@ -108,7 +94,7 @@ def _parts(code: str) -> tuple[bool, bool, bool]:
 
 
 def _code(lines: list[str]) -> str:
-    """A program without a notebook's commands, unless the lines are Python with them: they may be in a string."""
+    """A program without a notebook's commands, unless it is Python with them: they may be in a string."""
     code = "\n".join(lines)
     if _wrong_line(code) is not None:
         code = "\n".join(kept for line in lines if (kept := _COMMAND.sub(r"\1", line)) == line or kept.strip())
@@ -116,7 +102,6 @@ def _code(lines: list[str]) -> str:
 
 
 def _fenced_blocks(text: str) -> list[_Block]:
-    """The blocks of an answer; the last one may be left open."""
     blocks: list[_Block] = []
     block: _Block | None = None
     for line in text.split("\n"):
@@ -152,9 +137,7 @@ def _language(info: str) -> str:
 
 
 def _bare_program(text: str) -> str:
-    """
-    A text that is a program, or the first part of it that begins with an import and ends before what is no Python.
-    """
+    """The text if it is a program, or its first part from an import to what is no Python."""
     if _is_program(text):
         return text.strip()
     lines = text.split("\n")
@@ -182,7 +165,7 @@ def _wrong_line(text: str) -> int | None:
 
 
 def _is_program(text: str) -> bool:
-    """Whether a text is Python with at least one import, assignment or call: "Done" is Python, too."""
+    """Whether a text is Python that does something: "Done" is Python, too."""
     try:
         tree = parse_program(text)
     except ProgramError:

@@ -32,10 +32,7 @@ def pixels(path):
 
 
 def find_tables(comp: Competition) -> tuple[tuple[Path, pd.DataFrame], tuple[Path, pd.DataFrame]] | None:
-    """
-    The tables `train` and `test`, with their paths; `None` if one is missing, or if a program cannot well write their
-    columns' names.
-    """
+    """The tables `train` and `test`, with their paths; `None` if one is missing, or has unprintable names."""
     train, test = (find_table(comp, stem, ROWS_SEARCHED) for stem in ("train", "test"))
     if train is None or test is None:
         return None
@@ -61,9 +58,8 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
 
 def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """
-    Defines `X_train` and `X_test`: the columns of both tables that hold numbers or categories, the latter as
-    indicators; without such columns, the images that they name, or their text. If rows lack numbers, the column's
-    median is filled in: three of five programs of a small model ended at them.
+    Defines `X_train` and `X_test`: the numbers and categories of both tables, or else the images that they name, or
+    their text. Missing numbers become the median: three of five programs of a small model ended at them.
     """
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
@@ -113,10 +109,7 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
         return all(file.suffix.lower() in IMAGES and isfile(file) for file in files)
 
     def place(values: pd.Series) -> str | None:
-        """
-        How a program writes the path of an image. A folder may hold those of one class, so more than one are looked
-        up.
-        """
+        """How a program writes the path of an image. A folder may hold those of one class."""
         return next((path for path in paths if len(values) and are_at(path, values.head(ROWS_WITH_IMAGES))), None)
 
     for name in test.columns.intersection(train.columns):
@@ -133,11 +126,8 @@ def _folders(folder: Path, depth: int = 2) -> list[str]:
     """The folders in a folder, down to a depth, such as `images/` and `images/train/`."""
     with scandir(folder) as entries:
         names = sorted(entry.name for entry in entries if entry.is_dir() and re.fullmatch(r"[\w .-]+", entry.name))
-    return [
-        f"{name}/{below}"
-        for name in names
-        for below in ("", *(_folders(folder / name, depth - 1) if depth > 1 else ()))
-    ]
+    inner = {name: ["", *(_folders(folder / name, depth - 1) if depth > 1 else ())] for name in names}
+    return [f"{name}/{below}" for name in names for below in inner[name]]
 
 
 def _is_category(train: pd.Series, test: pd.Series) -> bool:

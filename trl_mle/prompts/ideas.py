@@ -22,18 +22,15 @@ STEPS = 1 / 3, 1 / 2, 2, 3  # factors of a number that is varied
 @dataclass(frozen=True)
 class Idea:
     """
-    What a program is asked to fit. Where the answer is begun, the idea stands in the begun program; otherwise, it is
-    the last sentence of the prompt.
+    What a program is asked to fit, in the begun program or the last sentence of the prompt.
 
     Args:
         fit (`str`):
             A model, such as `"ExtraTreesClassifier(n_estimators=300)"`, or a phrase that fits after "Fit".
         imports (`str`, *optional*):
-            The lines of Python that import it, with which the begun program ends; without them, the model writes the
-            import.
+            The lines of Python that import it, with which the begun program ends.
         features (`str`, *optional*), code (`str`, *optional*):
-            The features that it is fitted to, if not those of the begun program, and the lines that make them of
-            `X_train` and `X_test`.
+            Other features than the begun program's, and the lines that make them of `X_train` and `X_test`.
         one_output (`bool`, *optional*, defaults to `False`):
             Whether it predicts one column only.
     """
@@ -63,15 +60,13 @@ class Ideas:
 
     Args:
         source (`str`, *optional*):
-            `"default"` for general ones, by what a competition's programs predict and read (`ideas.yaml`, beside this
-            file), the path of a YAML file of one's own, or `None` or `"none"` for no ideas. Such a file lists phrases,
-            such as `"a forest of deep trees"`, or the fields of an [`Idea`], where `imports` is called `import`.
+            `"default"` (`ideas.yaml`), the path of a YAML list of phrases or the fields of an [`Idea`], where
+            `imports` is called `import`, or `None` or `"none"`.
         seed (`int`, *optional*, defaults to `0`):
             Seed of their order.
 
     Raises:
-        `ValueError`: The file does not list ideas.
-        `OSError`: The file cannot be read.
+        `ValueError`, `OSError`: The file does not list ideas, or cannot be read.
     """
 
     def __init__(self, source: str | None = None, seed: int = 0):
@@ -97,10 +92,7 @@ class Ideas:
         return [idea.for_columns(columns) for idea in ideas]
 
     def turn(self, comp: Competition, number: int) -> Idea | None:
-        """
-        The idea for the `number`-th program, or group of programs, of a competition: in rounds, each in an order of
-        its own, so that every idea comes once before any comes twice.
-        """
+        """The idea for the `number`-th group of programs: in rounds, each with every idea in an order of its own."""
         ideas = self.of(comp)
         if not ideas:
             return None
@@ -108,10 +100,7 @@ class Ideas:
         return random.Random(f"{self.seed} {comp.id} {turn}").sample(ideas, len(ideas))[place]
 
     def varied(self, comp: Competition, name: str, rng: random.Random) -> Idea | None:
-        """
-        The idea of this name, which may be such a variation itself, with one of its numbers halved, doubled, a third
-        or three times as large; `None` if the name has no numbers, or is like that of no idea for the competition.
-        """
+        """The idea of this name, or a variation of it, with one of its numbers changed; `None` if there is none."""
         alike = {NUMBER.sub("0", idea.name): idea for idea in self.of(comp)}
         idea = alike.get(NUMBER.sub("0", name))
         fit = name if idea is None else name.removesuffix(f" on {idea.features}")
@@ -150,7 +139,7 @@ def _read(path: str) -> list[Idea]:
         ideas = [_idea(entry) for entry in entries] if isinstance(entries, list) else []
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"ideas: {path} must list ideas, each a phrase, or a mapping with fit, import, features, code: {error}"
+            f"ideas: {path} must list phrases, or mappings with fit, import, features, code: {error}"
         ) from error
     if not ideas:
         raise ValueError(f"ideas: {path} must be a YAML list of ideas, such as `- a forest of deep trees`")

@@ -17,7 +17,6 @@ LONG_LINE = 400  # characters; longer lines, such as printed arrays, are left ou
 
 PREVIOUS = "Here is a previous solution:"
 FAILED = "Here is a program that failed:"
-PRINTED = "It printed:"
 _IMPROVE = (
     "Improve it: think about what limits its score, say in a short plan what you change, then write " + PROGRAM_FORM
 )
@@ -35,7 +34,7 @@ _PROGRAM = """\
 {program}
 {fence}
 
-{printed}
+It printed:
 
 {fence}
 {output}
@@ -57,27 +56,22 @@ def improve_prompt(
 ) -> list[dict[str, str]]:
     """
     Builds the prompt to improve a solution (https://huggingface.co/papers/2509.01684, section 4.3), or to repair a
-    failed program. If the program or its output is too long, very long lines are left out first, and then lines in the
-    middle. Neither can end its block or the message: see [`~trl_mle.prompts.untrusted_text.plain_text`].
+    failed program. If it is too long, very long lines are left out first, and then lines in the middle.
 
     Args:
-        comp ([`~trl_mle.competitions.Competition`]):
-            The competition.
+        comp ([`~trl_mle.competitions.Competition`]), limits ([`~trl_mle.execution.Limits`]):
+            The competition, and the executor's limits.
         program, output (`str`):
             The program to improve, and its output.
-        limits ([`~trl_mle.execution.Limits`]):
-            Limits of a program: the executor's.
-        max_tokens (`int`):
-            Maximum length of the prompt, in tokens.
-        count_tokens (`Callable`):
-            Counts the tokens of a conversation with the policy's tokenizer and chat template.
+        max_tokens (`int`), count_tokens (`Callable`):
+            Maximum length of the prompt, and what counts the policy's tokens of a conversation.
         failed (`bool`, *optional*, defaults to `False`), test_score (`float`, *optional*):
             Whether the program failed, and its score on the hidden answers, if the prompt should state it.
         begin_program (`bool`, *optional*, defaults to `False`):
             Whether to begin the answer, see [`scratch_prompt`], instead of asking for a plan.
 
     Returns:
-        `list[dict[str, str]]`: A conversation, see [`scratch_prompt`]. Raises `ValueError` without room for one.
+        `list[dict[str, str]]`: A conversation. Raises `ValueError` without room for one.
     """
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
@@ -88,17 +82,15 @@ def improve_prompt(
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
         shown = {"program": _keep(program_lines, program_kept), "output": _keep(output_lines, output_kept)}
         fence = fence_for(*shown.values())
-        text = _PROGRAM.format(**shown, what=what, printed=PRINTED, fence=fence, score=score, ask=ask[begin_program])
+        text = _PROGRAM.format(**shown, what=what, fence=fence, score=score, ask=ask[begin_program])
         return [{"role": "user", "content": task_text + text}, *begun]
 
     def tokens(*kept: int) -> int:
         return count_tokens(prompt(*kept))
 
     if tokens(0, 0) > max_tokens:
-        raise ValueError(
-            f"the prompt to improve a solution of {comp.id!r} takes {tokens(0, 0)} tokens without it, more than "
-            f"max_prompt_length={max_tokens}: raise it, or set improve_probability: 0"
-        )
+        what = f"a prompt to improve solutions of {comp.id!r} takes {tokens(0, 0)} tokens without one"
+        raise ValueError(f"{what}: raise max_prompt_length={max_tokens}, or set improve_probability: 0")
     kept = len(program_lines), len(output_lines)
     if tokens(*kept) > max_tokens:
         program_lines, output_lines = _without_long(program_lines), _without_long(output_lines)
@@ -107,7 +99,7 @@ def improve_prompt(
 
 
 def _fitting(tokens: Callable[..., int], program: int, output: int, max_tokens: int) -> tuple[int, int]:
-    """How many lines to keep of a program and its output, which gets the budget that the program leaves over."""
+    """How many lines to keep of a program and its output, which gets what the program leaves over."""
     for_program = int(PROGRAM_SHARE * (max_tokens - tokens(0, 0)))
     output_kept = _most(output, lambda kept: tokens(0, kept) <= max_tokens - for_program)
     program_kept = _most(program, lambda kept: tokens(kept, output_kept) <= max_tokens)

@@ -17,17 +17,8 @@ NO_THOUGHTS = {"enable_thinking": False}
 def opening(comp: Competition, idea: Idea | None = None) -> str:
     """
     Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name features
-    and targets if the tables show them, and end in the beginning of an import, or in the idea's. A small model
-    continues such a program, but if asked for one, it writes an essay, or takes numbers for images (docs/results.md).
-
-    Args:
-        comp ([`~trl_mle.competitions.Competition`]):
-            The competition.
-        idea ([`~trl_mle.prompts.Idea`], *optional*):
-            What the program is to fit.
-
-    Returns:
-        `str`: The text; only a fence and `import` if the public files are not tables or have very long names.
+    and targets, and end in the beginning of an import, or in the idea's. A small model continues such a program, but
+    if asked for one, it writes an essay (docs/results.md). Without tables, there is only a fence and `import`.
     """
     found = find_tables(comp)
     if found is None:
@@ -44,9 +35,8 @@ def opening(comp: Competition, idea: Idea | None = None) -> str:
     if idea is not None and idea.code and made:
         lines += ["", *idea.code.splitlines()]
     if len(comp.target_columns) > 1:
-        goal = (
-            f"submission[targets] to its {'probabilities' if are_classes or '[0, 1]' in comp.rule else 'predictions'}"
-        )
+        what = "probabilities" if are_classes or "[0, 1]" in comp.rule else "predictions"
+        goal = f"submission[targets] to its {what}"
     else:  # asked for the probabilities of one class, small models fail more often
         goal = f"submission[{quoted(comp.target_columns[0])}] to its predictions"
     # With these names and words, fewer models split the rows or read the tables once more
@@ -73,16 +63,14 @@ def without_opening(prompt: list) -> list:
 
 
 def after_thoughts(opening: str, asked: str) -> str:
-    """
-    The answer's beginning, after the end of a rendered prompt: if its template opened a thought, it is closed first.
-    """
+    """The answer's beginning, after a rendered prompt: a thought that its template opened is closed first."""
     return f"\n</think>\n\n{opening}" if opening and asked.rstrip().endswith("<think>") else opening
 
 
 def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame, are_classes: bool) -> list[str]:
     """
-    Defines `y_train`, if the columns to learn are known, and `targets`, if there are several columns to fill. Where
-    these say which class a row has, `y_train` is the number of the class: most classifiers take nothing else.
+    Defines `y_train`, if it is known what to learn, and several `targets`. Where these say which class a row has,
+    `y_train` is its number: most classifiers take nothing else.
     """
     known = [name for name in comp.target_columns if name in train.columns]
     lacking = [str(name) for name in train.columns if name not in test.columns]
@@ -102,9 +90,8 @@ def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame, are_clas
             sample = f"pd.read_csv({quoted(f'input/{comp.sample_submission.name}')}).columns"
             others = [name for name in columns if name not in targets]
             is_first = columns == [*others, *targets]
-            lines.append(
-                f"targets = {sample}[{len(others)}:]" if is_first else f"targets = {sample}.drop([{listed(others)}])"
-            )
+            chosen = f"[{len(others)}:]" if is_first else f".drop([{listed(others)}])"
+            lines.append(f"targets = {sample}{chosen}")
     elif len(targets) > 1:
         lines.append(f"targets = [{listed(targets)}]")
     if are_classes:
@@ -113,7 +100,7 @@ def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame, are_clas
 
 
 def _are_classes(comp: Competition, train: pd.DataFrame) -> bool:
-    """Whether the targets say which class a row has: one of them is 1, and the others are 0."""
+    """Whether one of the targets is 1 in each row, and the others are 0."""
     if len(comp.target_columns) < 2 or not set(comp.target_columns) <= set(train.columns):
         return False
     values = train[list(comp.target_columns)]

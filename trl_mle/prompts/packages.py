@@ -16,9 +16,8 @@ LIMITS_FILE = "limits.json"  # in the output folder of a training run or an eval
 
 def keep_packages(limits: Limits, folder: Path, begun_in: Path | None = None) -> Limits:
     """
-    Returns the limits that a run's prompts state, and stores them in its output folder: the executor's, with the
-    packages that the first prompts listed, those of the folder in which a resumed run began. So no prompt changes when
-    the run resumes on another machine or after an upgrade.
+    The executor's limits with the packages that a run's first prompts listed, those of the folder in which it
+    began: no prompt changes when it resumes on another machine. Stores them in the output folder.
     """
     if begun_in is not None and (known := begun_in / LIMITS_FILE).is_file():
         packages = tuple(json.loads(known.read_text(encoding="utf-8"))["packages"])

@@ -23,11 +23,8 @@ from trl_mle.showing import metric_in_words
 
 # The paper's limit minus a chat template: Qwen2.5's, with its system message, takes 30 tokens.
 MAX_TOKENS = 1024 - 40
-# Tokens of the overview; the section about the evaluation gets half of it
-SECTION_TOKENS = 160
-# Tokens of each line of the example submission
-LINE_TOKENS = 60
-# Characters of a name, whose end matters; longer names are rare
+SECTION_TOKENS = 160  # of the overview; the section about the evaluation gets half of it
+LINE_TOKENS = 60  # of each line of the example submission
 NAME_CHARS = 80
 
 
@@ -95,17 +92,15 @@ def scratch_prompt(
     template. The public files are described in as much detail as fits.
 
     Args:
-        comp ([`~trl_mle.competitions.Competition`]):
-            The competition.
-        limits ([`~trl_mle.execution.Limits`], *optional*):
-            Limits of a program: an executor's `limits`. Defaults to `Limits()`.
+        comp ([`~trl_mle.competitions.Competition`]), limits ([`~trl_mle.execution.Limits`], *optional*):
+            The competition, and an executor's limits; defaults to `Limits()`.
         begin_program (`bool`, *optional*, defaults to `False`):
-            Whether to ask for a program alone and to begin the answer: see [`~trl_mle.prompts.opening`]. Otherwise the
-            prompt asks for a plan first, as in the paper.
+            Whether to begin the answer, see [`~trl_mle.prompts.opening`], instead of asking for a plan first.
+        idea ([`~trl_mle.prompts.Idea`], *optional*):
+            What the program is to fit.
 
     Returns:
-        `list[dict[str, str]]`: A conversation of one user message, whose first line names the competition, and, with
-            `begin_program`, the beginning of the assistant's.
+        `list[dict[str, str]]`: A user message and, with `begin_program`, the beginning of the assistant's.
     """
     limits = limits or Limits()
     begun = begun_answer(comp, idea) if begin_program else []
@@ -117,10 +112,7 @@ def scratch_prompt(
 
 
 def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[dict[str, str]]:
-    """
-    Builds the prompt, of about 1,000 tokens at most, for an agent that may start `max_programs` programs, within an
-    executor's `limits`, with the tools of an [`~trl_mle.environments.MLEEnvironment`].
-    """
+    """Builds the prompt for an agent with the tools of an [`~trl_mle.environments.MLEEnvironment`]."""
     ask = _ASK_AGENT.format(count=max_programs)
     return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(ask)) + ask}]
 
@@ -177,10 +169,7 @@ def _goal(comp: Competition) -> str:
 
 
 def _sample(comp: Competition) -> str:
-    """
-    Where the ids are, unless the test table has them. A small model writes to whatever file is named like a
-    submission.
-    """
+    """Where the ids are, unless the test table has them: small models write to files named like submissions."""
     test = find_table(comp, "test")
     is_shown = comp.sample_submission.parent == comp.public_dir  # MLE-bench hides a few
     if not is_shown or (test is not None and comp.id_column in test[1].columns):
@@ -189,7 +178,6 @@ def _sample(comp: Competition) -> str:
 
 
 def _submission(sample: Path) -> str:
-    """The header of the sample submission and two of its rows."""
     return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), SUBMISSION))
 
 
@@ -207,11 +195,9 @@ def submission_rules(comp: Competition) -> str:
 
 def _files(comp: Competition, room: int) -> str:
     """Describes the public files in as much detail as fits this many tokens."""
-    paths = [path for path in comp.public_dir.iterdir() if path.name != "description.md"]
-    # train comes first, then test.
-    rank = {"train": 0, "test": 1}
+    hidden, rank = (comp.public_dir / "description.md", comp.sample_submission), {"train": 0, "test": 1}
+    paths = [path for path in comp.public_dir.iterdir() if path not in hidden]
     paths.sort(key=lambda path: (path.is_dir(), rank.get(path.stem, 2), path.name))
-    paths = [path for path in paths if path != comp.sample_submission]
     tables = {path: table for path in paths[: DETAILS[0].files] if (table := read_table(path)) is not None}
     candidates: list[Path | None] = [*list(tables)[:2]] or [None]
     for detail in DETAILS:
@@ -223,9 +209,7 @@ def _files(comp: Competition, room: int) -> str:
 
 
 def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | None, detail: Detail) -> Iterator[str]:
-    """
-    One entry per file. One table is described in full, with example rows; the others by how their columns differ.
-    """
+    """One entry per file: a table in full, with example rows, the others by how their columns differ."""
     paths = sorted(paths, key=lambda path: path != whole)
     for path in paths[: detail.files]:
         name = f"input/{_clip(path.name, NAME_CHARS)}"
@@ -233,12 +217,10 @@ def _entries(paths: list[Path], tables: dict[Path, pd.DataFrame], whole: Path | 
             yield name + _content(path)
         elif path not in tables:
             yield name
-        elif (
-            path == whole or whole is None or (difference := _difference(tables[path], tables[whole], detail)) is None
-        ):
+        elif path == whole or whole is None or (more := _difference(tables[path], tables[whole], detail)) is None:
             yield "\n".join([f"{name}, {len(tables[path].columns)} columns:", *_table(tables[path], detail)])
         else:
-            yield f"{name}: the columns of {_clip(whole.name, NAME_CHARS)}{difference}"
+            yield f"{name}: the columns of {_clip(whole.name, NAME_CHARS)}{more}"
     if len(paths) > detail.files:
         yield f"and {len(paths) - detail.files} more"
 
@@ -277,10 +259,7 @@ def _table(table: pd.DataFrame, detail: Detail) -> list[str]:
 
 
 def _shown(table: pd.DataFrame, detail: Detail) -> list[str]:
-    """
-    Lines of CSV: the header, with the middle of numbered runs left out, and rows with the same columns, as far as they
-    fit.
-    """
+    """Lines of CSV: the header, without the middle of numbered runs, and the first rows."""
     header = _names(list(table.columns), detail.names)
     columns = dict(zip(_clipped(table.columns), table.columns, strict=True)) | {"…": "…"}
     rows = [

@@ -62,13 +62,10 @@ def is_text(column: pd.Series) -> bool:
 
 
 def condensed(names: list[str]) -> list[str]:
-    """
-    The names, with numbered runs shortened: `pixel_0, pixel_1, …, pixel_63`. Models take `pixel_0..pixel_63` for one
-    name.
-    """
+    """The names, with numbered runs shortened: `pixel_0, pixel_1, …, pixel_63`."""
 
     def stem(numbered: tuple[int, str]) -> tuple[str, int]:
-        # Equal for neighbours in a run: the name without its number, and the number minus the position.
+        # Equal for neighbours in a run
         position, name = numbered
         prefix, number = re.fullmatch(r"(.*?)([0-9]*)", name, re.DOTALL).groups()  # type: ignore[union-attr]
         return (prefix, int(number) - position) if number else (name, 0)

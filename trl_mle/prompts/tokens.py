@@ -3,8 +3,7 @@
 import re
 
 
-# A word with the character that joins it to the previous one, other lowercase letters, capitals, or any other
-# character.
+# A word with the character before it, other lowercase letters, capitals, or any other character
 _PIECE = re.compile(
     r"(?P<word> [A-Z]?[a-z]+|_[a-z]{4,})|(?P<letters>[A-Z]?[a-z]+)|(?P<capitals>[A-Z]+)(?![a-z])|.", re.DOTALL
 )
@@ -12,15 +11,14 @@ _PIECE = re.compile(
 
 def estimate_tokens(text: str) -> int:
     """
-    Estimates an upper bound of the number of Qwen2.5 tokens of a text, without a tokenizer and so without a download.
-    English and code have about half as many, tables of numbers as many, and random lowercase letters up to 5% more.
+    Estimates an upper bound of the number of Qwen2.5 tokens of a text. English and code have about half as many,
+    tables of numbers as many, and random lowercase letters up to 5% more.
     """
     return sum(map(_tokens, _PIECE.finditer(text)))
 
 
 def shorten(text: str, max_tokens: int) -> str:
-    """Truncates a one-paragraph text to a number of estimated tokens: after a sentence, otherwise after a word,
-    otherwise anywhere."""
+    """Truncates a text to a number of estimated tokens, if possible after a sentence or a word."""
     left = max_tokens - estimate_tokens("…")
     end = 0
     for piece in _PIECE.finditer(text):
@@ -40,9 +38,7 @@ def shorten(text: str, max_tokens: int) -> str:
 
 
 def _tokens(piece: re.Match[str]) -> int:
-    """
-    A word of prose or of a name has 4 letters a token; in ids and codes, 2 lowercase letters or 1.5 capitals are one.
-    """
+    """A token has 4 letters of a word; in ids and codes, 2 lowercase letters or 1.5 capitals."""
     match piece.lastgroup:
         case "word":
             return -(-(len(piece[0]) - 1) // 4)

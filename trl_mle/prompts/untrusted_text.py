@@ -23,9 +23,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")  # no tokenizer takes half a characte
 def plain_text(text: str, special_tokens: Iterable[str] = ()) -> str:
     """
     Changes a text so that no tokenizer reads special tokens from it, such as the end of the user's message: inserts a
-    space after the first character of everything that looks like one, which in Python changes nothing outside of
-    strings. If Unicode normalization (NFKC) would create special tokens, the text is normalized first. The model's
-    special tokens may be given, see [`special_tokens_of`]; those of one character stay.
+    space after the first character of what looks like one, or is the model's (see [`special_tokens_of`]). In Python,
+    that changes only strings. A text is normalized first if Unicode normalization (NFKC) would create special tokens.
     """
     known = _pattern(tuple(special_tokens))
     plain = _broken_up(_SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text), known)
@@ -61,6 +60,5 @@ def _broken_up(text: str, known: re.Pattern[str]) -> str:
 
 @lru_cache(maxsize=8)
 def _pattern(special_tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """The first characters of these tokens."""
     parts = [f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in special_tokens if len(token) > 1]
     return re.compile("|".join(parts) or r"(?!)")

@@ -20,9 +20,8 @@ Prompt = list[dict[str, str]]
 
 class PromptsWhenRead:
     """
-    A transform of a dataset with the column `competition`: adds the column `prompt` and, with ideas, `idea`, the name
-    of the one that the row asks for; the column `turn` then counts the rows of a competition. A competition is loaded
-    when a row that names it is read. It pickles as its arguments, for data loaders in other processes.
+    A transform of a dataset with the column `competition`, which is loaded when its row is read: adds the column
+    `prompt` and, with ideas and a column `turn`, `idea`. It pickles as its arguments, for data loaders.
 
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`]):

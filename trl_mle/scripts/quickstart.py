@@ -114,7 +114,7 @@ def device_options() -> list[Any]:
     """Options of `trl-mle train` for a pretrained model."""
     import torch
 
-    from trl_mle.models import is_bfloat16_faster
+    from trl_mle.models.transformers_model import is_bfloat16_faster
 
     if torch.cuda.is_available():
         return ["--num_processes", 1, "--use_cpu", "false", "--bf16", "true"]

@@ -15,7 +15,7 @@ from trl.trainer.utils import get_config_model_id
 
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import Limits
-from trl_mle.models import without_defaults
+from trl_mle.models.transformers_model import without_defaults
 from trl_mle.prompts import without_opening
 from trl_mle.rewards import find_reward
 from trl_mle.trainer.asking.dataset import check_prompts, scratch_dataset

@@ -7,7 +7,7 @@ from support.toy_trainer import make_trainer, text_reward
 
 from trl_mle.evaluation.policies import TransformersPolicy, check_policy
 from trl_mle.launching.checks import load_tokenizer, prompt_tokens
-from trl_mle.models import answer_text, tokenize_prompts
+from trl_mle.models.transformers_model import answer_text, tokenize_prompts
 
 
 ASKED = {"role": "user", "content": "Write a program.\n    Indented,  with spaces – and an umlaut: ü."}

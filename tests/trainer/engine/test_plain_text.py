@@ -6,7 +6,7 @@ from support.toy_trainer import PROMPTS, make_trainer, text_reward
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from trl.trainer import grpo_trainer
 
-from trl_mle.models import render_prompt
+from trl_mle.models.transformers_model import render_prompt
 
 
 def test_completions_are_shown_as_plain_text(tiny_model, tmp_path, monkeypatch, capsys):

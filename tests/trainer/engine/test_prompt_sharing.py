@@ -6,7 +6,7 @@ from peft import LoraConfig
 from support.toy_trainer import make_trainer, text_reward
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from trl_mle.models import check_shareable, shared_prefill
+from trl_mle.models.shared_prompts import check_shareable, shared_prefill
 
 
 LENGTH = 5  # tokens of a completion

@@ -29,9 +29,7 @@ class Call:
 
 
 class Calls:
-    """
-    Notes the milestones that calls reach, but for those of `superseded`, which are complete only with later calls.
-    """
+    """The milestones that calls reach, but for those of `superseded`, which are complete only with later calls."""
 
     def __init__(self, superseded: set[tuple[ast.AST, str]]):
         self.superseded = superseded

@@ -4,13 +4,7 @@ import ast
 from collections import defaultdict
 from dataclasses import replace
 
-from trl_mle.instrumentation.milestones import (
-    MODEL_BUILT,
-    MODEL_TRAINED,
-    TEST_DATA,
-    TRAIN_DATA,
-    imported_names,
-)
+from trl_mle.instrumentation.milestones import MODEL_BUILT, MODEL_TRAINED, TEST_DATA, TRAIN_DATA, imported_names
 from trl_mle.instrumentation.steps import names
 from trl_mle.instrumentation.steps.calls import Call, Calls, Done
 from trl_mle.instrumentation.steps.values import (
@@ -32,10 +26,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Flow(Calls):
-    """
-    Interprets statements in the order in which they run. `evaluations` holds what a statement has done for certain
-    when it completes, for each time that it is followed.
-    """
+    """Interprets statements as they run; `evaluations` holds what one has done for certain, each time."""
 
     def __init__(self, constants: dict[str, bool], superseded: set[tuple[ast.AST, str]]):
         super().__init__(superseded)
@@ -189,9 +180,8 @@ class Flow(Calls):
             case ast.FormattedValue(value=inner) | ast.Await(value=inner) | ast.Starred(value=inner):
                 return self.value(inner, scope)
             case ast.BinOp(left=left, op=ast.Add() | ast.Div() as operator, right=right):
-                return concatenated(
-                    [self.value(one, scope) for one in (left, right)], "/" * isinstance(operator, ast.Div)
-                )
+                separator = "/" if isinstance(operator, ast.Div) else ""
+                return concatenated([self.value(one, scope) for one in (left, right)], separator)
             case ast.IfExp() | ast.BoolOp():  # not all of it is evaluated, so nothing that it does counts
                 done, self.done = self.done, {}
                 value = join(self.value(one, scope) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
@@ -202,9 +192,7 @@ class Flow(Calls):
             case ast.Yield(value=ast.expr() as inner) | ast.YieldFrom(value=inner):
                 self.returned.append(self.value(inner, scope))
                 return NOTHING
-        return derived(
-            [self.value(child, scope) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-        )
+        return derived([self.value(one, scope) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr)])
 
     def comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope) -> Value:
         first, *others = node.generators
@@ -288,9 +276,7 @@ class Flow(Calls):
         return data
 
     def construct(self, cls: Value, call: Call) -> Value:
-        """
-        Creates an instance of one of the program's classes; a model, if it is a network or has `fit` and `predict`.
-        """
+        """An instance of one of the program's classes; a model, if it is a network or has `fit` and `predict`."""
         members = cls.members.variables if cls.members else {}
         is_network = "network" in cls.tags
         is_model = is_network or ("fit" in members and names.PREDICTS & members.keys())
@@ -324,10 +310,8 @@ class Flow(Calls):
     def bound(self, parameters: ast.arguments, values: list[Value], definition: Scope) -> dict[str, Value]:
         """The variables of a call, from defaults and positional arguments."""
         positional = [*parameters.posonlyargs, *parameters.args]
-        defaults = [None] * (len(positional) - len(parameters.defaults)) + [
-            *parameters.defaults,
-            *parameters.kw_defaults,
-        ]
+        lacking = [None] * (len(positional) - len(parameters.defaults))
+        defaults = [*lacking, *parameters.defaults, *parameters.kw_defaults]
         bound = {
             one.arg: self.value(node, definition) if node is not None else NOTHING
             for one, node in zip([*positional, *parameters.kwonlyargs], defaults, strict=True)

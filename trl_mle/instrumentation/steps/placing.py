@@ -12,10 +12,7 @@ from trl_mle.instrumentation.verify import bound_names
 
 
 def find_steps(tree: ast.Module) -> list[tuple[int, str]]:
-    """
-    Finds the statements of a program after which milestones are reached: start line and milestone. None if its
-    functions call each other in expressions that are nested too deeply to follow.
-    """
+    """The lines of the statements after which milestones are reached; none if calls are nested too deeply."""
     superseded: set[tuple[ast.AST, str]] = set()
     try:
         for _ in range(2):  # the first time shows which steps later ones complete
@@ -67,9 +64,7 @@ def _predictions_by_rule(flow: Flow) -> list[ast.stmt]:
     Predictions without a known model: by rules, constants, or the program's own models. They are complete where the
     submitted values were last changed, if these are computed from the test data or assigned to a column.
     """
-    loads = {
-        one for one, evaluations in flow.evaluations.items() if {TRAIN_DATA, TEST_DATA} & set().union(*evaluations)
-    }
+    loads = {one for one, done in flow.evaluations.items() if {TRAIN_DATA, TEST_DATA} & set().union(*done)}
     changed = functools.cache(_changed)
 
     def predicts(statement: ast.stmt) -> bool:
@@ -77,9 +72,7 @@ def _predictions_by_rule(flow: Flow) -> list[ast.stmt]:
         return not is_load and (statement in flow.on_test or any(map(_stores, ast.walk(statement))))
 
     predictions = []
-    for place in [
-        one for one, evaluations in flow.evaluations.items() if any(SUBMISSION in done for done in evaluations)
-    ]:
+    for place in [one for one, done in flow.evaluations.items() if SUBMISSION in set().union(*done)]:
         while place in flow.block:
             used = {node.id for node in ast.walk(place) if isinstance(node, ast.Name)}
             before = flow.block[place][: flow.block[place].index(place)]

@@ -12,7 +12,7 @@ from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
 from trl_mle.competitions import CompetitionError
-from trl_mle.models import answer_text, tokenize_prompts
+from trl_mle.models.transformers_model import answer_text, tokenize_prompts
 from trl_mle.prompts import opening_of, plain_messages, special_tokens_of
 from trl_mle.showing import for_terminal
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from trl import GRPOTrainer
 
-from trl_mle.models import SharedPrompts, check_shareable, shared_prefill
+from trl_mle.models.shared_prompts import SharedPrompts, check_shareable, shared_prefill
 
 
 def check_sharing(trainer: GRPOTrainer) -> None:
