@@ -286,7 +286,6 @@ def test_what_a_program_gains_that_talks_to_the_model(mode, text, executor, wine
 @pytest.mark.parametrize(
     "order",
     [
-        {"submission": 1, "predictions": 1},  # before the imports are done
         {"submission": 2, "predictions": 2},  # before any work
         {"imports": 5, "submission": 5, "predictions": 5},  # all on one line
         {"submission": 9},  # after an exit
