@@ -77,10 +77,8 @@ def test_its_own_code_grades(data, ranks):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda table: table[:3], "the submission has 3 rows, not 40"),
         (lambda table: table.drop(columns="kinds"), "KeyError: 'kinds'"),
         (lambda table: table.assign(id=0), "AssertionError: ids differ"),
-        (lambda table: table.assign(kinds=1), "AttributeError: "),
         (lambda table: table.assign(kinds="NAN"), "the score is nan"),
     ],
 )
@@ -97,17 +95,6 @@ def test_what_is_no_table(ranks, tmp_path):
     assert ranks.grade(tmp_path / "none.csv").error == "the submission cannot be read: No such file or directory"
 
 
-def test_a_submission_that_breaks_the_grader_is_invalid(data, ranks, monkeypatch):
-    """The grader scores the sample submission meanwhile: a program cannot choose to be our failure."""
-    _, answers = data
-    monkeypatch.setattr(module, "LEAST_S", 1.0)
-    for kinds, error in (("CRASH", "mlebench ended with 3"), ("HANG", "mlebench did not answer within ")):
-        score = ranks.grade(as_csv(answers.assign(kinds=kinds)))
-        assert (score.valid, score.value) == (False, None)
-        assert error in score.error
-        assert ranks.grade(as_csv(answers)).value == 1.0  # it started again
-
-
 def test_a_grader_that_was_killed_starts_again(data, ranks):
     assert ranks.grade(as_csv(data[1])).value == 1.0
     process = ranks._grader._process
@@ -116,24 +103,28 @@ def test_a_grader_that_was_killed_starts_again(data, ranks):
     assert ranks.grade(as_csv(data[1])).value == 1.0
 
 
+class Runs(FakeExecutor):
+    """Each program writes the submission of its competition."""
+
+    def __init__(self, submissions):
+        self.submissions, self.ran = submissions, 0
+
+    def submit(self, program, competition):
+        self.ran += 1
+        future = ProgramFuture()
+        future.set_running_or_notify_cancel()
+        submission = self.submissions[competition]
+        future.set_result(ExecutionResult(Outcome.OK, duration_s=0.5, exit_code=0, submission=submission))
+        return future
+
+
 def test_what_the_reward_makes_of_it(data, tmp_path):
     """A submission that breaks the grader earns -10. If the grader breaks on any, the reward is `None`, and the program runs again."""
-
-    class Runs:
-        def __init__(self, submission):
-            self.submission, self.identity, self.ran = submission, {}, 0
-
-        def submit(self, program, competition):
-            self.ran += 1
-            future = ProgramFuture()
-            future.set_result(ExecutionResult(Outcome.OK, duration_s=1.0, exit_code=0, submission=self.submission))
-            return future
-
     answers = write_prepared(tmp_path)
     comp = load_competition(RANKS, tmp_path)
     found = {}
     for kinds in ("CRASH", "low", "any"):
-        runs = Runs(as_csv(answers.assign(kinds=kinds)))
+        runs = Runs({comp: as_csv(answers.assign(kinds=kinds))})
         reward = MLEReward([comp], runs, show_progress=False)
         if kinds == "any":
             comp.sample_submission.write_bytes(as_csv(answers.assign(kinds="CRASH")))
@@ -159,15 +150,7 @@ def test_nothing_waits_for_a_submission_that_takes_long_to_grade(data, ranks, mo
         wine: wine.sample_submission.read_bytes(),
     }
 
-    class Runs(FakeExecutor):
-        def submit(self, program, competition):
-            future = ProgramFuture()
-            future.set_running_or_notify_cancel()
-            result = ExecutionResult(Outcome.OK, duration_s=0.5, exit_code=0, submission=submissions[competition])
-            future.set_result(result)
-            return future
-
-    reward = MLEReward([ranks, wine], Runs(), show_progress=False)
+    reward = MLEReward([ranks, wine], Runs(submissions), show_progress=False)
     hangs, other = reward.submit([("```python\nx = 1\n```", comp) for comp in (ranks, wine)])
     began = time.monotonic()
     assert not hangs.poll()
@@ -179,7 +162,7 @@ def test_nothing_waits_for_a_submission_that_takes_long_to_grade(data, ranks, mo
     [evaluation] = reward._wait_for([hangs])
     assert (evaluation.reward, evaluation.outcome, evaluation.duration_s) == (-10.0, Outcome.OK, 0.5)
     assert reward.longest_s(3) == 2 * 3 * ranks.grading_s
-    assert MLEReward([wine], Runs()).longest_s(3) == 0
+    assert MLEReward([wine], Runs({})).longest_s(3) == 0
 
 
 def test_answers_that_do_not_fit_are_found_at_the_start(data, tmp_path):
@@ -228,16 +211,12 @@ sys.path.insert(0, {str(SITE)!r})
 from trl_mle.competitions import load_competition
 comp = load_competition({RANKS!r}, sys.argv[1])
 print(comp._grader._process.pid, flush=True)
-if sys.argv[2] == "killed":
-    os.kill(os.getpid(), signal.SIGKILL)
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("how", ["ends", "killed"])
-def test_its_process_ends_with_ours(data, how):
-    ended = subprocess.run(
-        [sys.executable, "-c", ENDS, str(data[0]), how], capture_output=True, text=True, check=False
-    )
+def test_its_process_ends_with_ours(data):
+    ended = subprocess.run([sys.executable, "-c", ENDS, str(data[0])], capture_output=True, text=True, check=False)
     pid = int(ended.stdout)
     for _ in range(100):
         try:

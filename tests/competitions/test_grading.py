@@ -25,18 +25,12 @@ def _answers(comp) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", LOCAL)
-def test_perfect_answers_get_the_best_score_and_the_sample_a_worse_one(name):
+def test_scores_in_any_row_order_of_paths_and_bytes(name):
     comp = load_competition(name)
     sample = comp.grade(comp.sample_submission)
     assert comp.grade(comp.answers) == Score(BEST[name], valid=True)
-    assert sample.valid
-    assert sample.error is None
+    assert (sample.valid, sample.error) == (True, None)
     assert sample.value < BEST[name] if comp.higher_is_better else sample.value > BEST[name]
-
-
-@pytest.mark.parametrize("name", LOCAL)
-def test_paths_and_bytes_in_any_row_order_score_alike(name):
-    comp = load_competition(name)
     table = _answers(comp)
     targets = list(comp.target_columns)
     table[targets] = np.random.RandomState(0).permutation(table[targets].to_numpy())
@@ -50,14 +44,10 @@ def test_paths_and_bytes_in_any_row_order_score_alike(name):
 MALFORMED = {
     "index written too": ("digits", lambda t: t.reset_index(), "it also has 'index'"),
     "column twice": ("digits", lambda t: pd.concat([t, t["digit_0"]], axis=1), "it also has 'digit_0.1'"),
-    "no rows": ("wine", lambda t: t.head(0), "has 0 rows"),
-    "integer ids": ("wine", lambda t: t.assign(id=range(len(t))), "53 of 53 ids are not in the test set"),
     "long text": ("wine", lambda t: t.assign(cultivar="x" * 10_000), "must hold numbers"),
     "empty cell": ("diabetes", lambda t: t.assign(progression=None), "empty, NaN or infinite"),
-    "too large to be finite": ("diabetes", lambda t: t.assign(progression="1e999"), "empty, NaN or infinite"),
     "too large for a float": ("wine", lambda t: t.assign(cultivar="9" * 400), "too large for a float"),
     "overflow in the metric": ("diabetes", lambda t: t.assign(progression="1e300"), "the score is inf"),
-    "negative probability": ("digits", lambda t: t.assign(digit_0=-1, digit_1=2), "must lie in [0, 1]"),
     "rows do not sum to 1": ("digits", lambda t: t.assign(**dict.fromkeys(t.columns[1:], 0.5)), "must sum to 1"),
 }
 
@@ -90,13 +80,10 @@ def test_unreadable_bytes_are_rejected_with_a_reason(content, reason):
 # What pandas takes seconds, minutes or gigabytes for, next to the 53 rows that are expected
 FLOODS = {
     "carriage returns": (b"\r" * 10**6, "1000000 lines, but 53 rows were expected"),
-    "line ends": (b"\n" * 10**6, "1000000 lines, but 53 rows"),
     "NULs": (b"\0" * 20_000_000, "20000000 bytes, but 53 rows"),
     "columns": (b"a," * 10**6, "a line of more than 2000 columns"),
     "columns of many rows": ((b"," * 1999 + b"\n") * 2000, "3998000 commas, but 53 rows"),
-    "a header of many lines": ((b"a," * 1900 + b'"\n"') * 50, "a line of more than 2000 columns"),
     "a header after blank lines": (b" \n\r\n\t" + (b"a," * 1900 + b'"\r"') * 50, "a line of more than 2000 columns"),
-    "levels of an index": (b"id,cultivar\n" + (b"1," * 1900 + b'"\n",') * 50, "a line of more than 2000 columns"),
 }
 
 
@@ -119,9 +106,10 @@ def test_large_tables_with_a_prediction_are_submissions():
     content = pd.concat([wide, table.assign(text="a, b\n" * 50)], axis=1).to_csv(index=False).encode()
     assert wine.grade(content).value == 1
     assert wine.grade(content.replace(b"\n", b"\r\n")).value == 1
+    assert wine.grade(wine.answers.read_bytes().replace(b"\n", b"\r")).value == 1
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from(["a", ",", ",", '"', '"', "\n", "\r\n", " ", "\t", "\ufeff"]), max_size=30).map("".join)
 )
@@ -142,11 +130,6 @@ def test_columns_are_counted_as_pandas_counts_them(text):
         patch.setattr(competition, "MAX_COLUMNS", columns - 1)
         with pytest.raises(ValueError, match="a line of more than"):
             competition._check_width(content)
-
-
-def test_lines_may_end_with_carriage_returns():
-    wine = load_competition("wine")
-    assert wine.grade(wine.answers.read_bytes().replace(b"\n", b"\r")).value == 1
 
 
 def _comp(folder, metric, labels):
@@ -174,34 +157,13 @@ def test_labels_that_a_float_would_round_are_refused(tmp_path, least):
     assert comp.grade(_csv(table)).value == 1
 
 
-@pytest.mark.parametrize("path", ["missing.csv", ".", "nul\0byte"])
-def test_unreadable_paths_are_rejected(path, tmp_path):
-    assert load_competition("wine").grade(f"{tmp_path}/{path}").error
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(content=st.binary(max_size=400) | st.text(alphabet='id,malignt\n"\r\0 019.-e#', max_size=400).map(str.encode))
 def test_junk_never_raises(content):
     for junk in (content, b"id,malignant\n" + content):
         score = load_competition("breast-cancer").grade(junk)
         assert not score.valid
         assert score.error
-
-
-def test_answers_are_read_once(tmp_path, monkeypatch):
-    comp = load_competition("wine")
-    first = comp.grade(comp.answers)
-    content = comp.answers.read_bytes()
-    monkeypatch.setattr(pd, "read_csv", _only_buffers(pd.read_csv))
-    assert comp.grade(content) == first
-
-
-def _only_buffers(read_csv):
-    def read(source, **kwargs):
-        assert isinstance(source, io.BytesIO)
-        return read_csv(source, **kwargs)
-
-    return read
 
 
 def test_graded_in_other_threads_and_after_pickling():
@@ -211,6 +173,11 @@ def test_graded_in_other_threads_and_after_pickling():
         scores = set(pool.map(comp.grade, [content] * 16))
     assert scores == {Score(2.30259, valid=True)}
     assert pickle.loads(pickle.dumps(comp)).grade(content) == scores.pop()
+
+
+def test_what_is_no_file_is_no_submission(tmp_path):
+    for path in ("missing.csv", ".", "nul\0byte"):
+        assert load_competition("wine").grade(f"{tmp_path}/{path}").error
 
 
 def test_broken_answers_are_not_the_submissions_fault(spooky_dir):

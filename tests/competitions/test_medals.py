@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trl_mle.competitions import Competition, CompetitionError
-from trl_mle.competitions.medals import MedalThresholds, human_rank, medal, medal_thresholds, thresholds_from_scores
+from trl_mle.competitions.medals import human_rank, medal, medal_thresholds, thresholds_from_scores
 
 
 SPOOKY = "spooky-author-identification"
@@ -21,14 +21,11 @@ def thresholds_of(name, metric="roc_auc"):
 @pytest.mark.parametrize(
     ("teams", "gold", "silver", "bronze"),
     [
-        (1, 1, 1, 1),
         (99, 9, 19, 39),
-        (100, 10, 20, 40),
         (249, 10, 49, 99),
         (250, 10, 50, 100),
         (999, 11, 50, 100),
         (1000, 12, 50, 100),
-        (10_000, 30, 500, 1000),
     ],
 )
 @pytest.mark.parametrize("higher_is_better", [True, False])
@@ -38,13 +35,9 @@ def test_kaggles_rule(teams, gold, silver, bronze, higher_is_better):
     thresholds = thresholds_from_scores(sign * ranks, higher_is_better)
     assert thresholds == tuple(sign * rank for rank in (gold, silver, bronze, (teams + 1) / 2))
     assert medal(sign * gold, thresholds, higher_is_better) == "gold"
+    assert medal(sign * silver, thresholds, higher_is_better) == "silver"
+    assert medal(sign * bronze, thresholds, higher_is_better) == "bronze"
     assert medal(sign * (bronze + 0.5), thresholds, higher_is_better) is None
-
-
-def test_medals():
-    lower, higher = MedalThresholds(0.1, 0.2, 0.3, 0.4), MedalThresholds(0.9, 0.8, 0.7, 0.6)
-    assert [medal(score, lower, False) for score in (0.1, 0.15, 0.3, 0.35)] == ["gold", "silver", "bronze", None]
-    assert [medal(score, higher, True) for score in (0.95, 0.8, 0.75, 0.69)] == ["gold", "silver", "bronze", None]
 
 
 @pytest.fixture

@@ -55,18 +55,14 @@ BY_HAND = [
     ("roc_auc", (0, 0, 1, 1), (0.1, 0.4, 0.35, 0.8), 0.75),
     ("roc_auc", (0, 1), (0.3, 0.3), 0.5),
     ("binary_log_loss", (1, 0, 1), (0.5, 0.25, 0), (math.log(2) + math.log(4 / 3) + 36.0437) / 3),
-    ("accuracy", ("a", "b"), ("a", "c"), 0.5),
-    ("balanced_accuracy", (0, 0, 0, 1), (0, 0, 2, 1), (2 / 3 + 1) / 2),
     ("f1", (0, 1), (0, 0), 0),
     ("mcc", (0, 1), (1, 1), 0),
     # The labels present are 1, 2 and 60: only their rank counts
     ("quadratic_weighted_kappa", (1, 2, 60), (1, 2, 2), 2 / 3),
     # Two of five words are shared; none; none
     ("word_level_jaccard", ("My  dog\nis happy", "sad", ""), ("my DOG runs", "", "x"), 2 / 5 / 3),
-    ("mape", (1, 2, -4), (1, 1, -6), 1 / 3),
     ("smape", (0, 2, 2), (0, -2, 6), (0 + 2 + 1) / 3),
     ("pinball_0.9", (0, 0), (-1, -1), 0.9),
-    ("pearson_correlation", (1, 2, 3), (-3, -5, -7), -1),
     ("spearman_correlation", (1, 2, 3), (0, 1e9, 1), 0.5),
 ]
 
@@ -113,7 +109,7 @@ REFERENCES = {
 @pytest.mark.parametrize("name", METRICS)
 def test_order_changes_nothing_and_the_answers_have_the_best_score(name):
     rng, metric = np.random.RandomState(0), METRICS[name]
-    for _ in range(20):
+    for _ in range(10):
         truth, predictions = draw(metric.takes, rng)
         order, value, best = rng.permutation(len(truth)), metric.score(truth, predictions), metric.score(truth, truth)
         assert metric.score(truth.iloc[order], predictions.iloc[order]) == pytest.approx(value, abs=1e-12)
@@ -126,7 +122,7 @@ def test_order_changes_nothing_and_the_answers_have_the_best_score(name):
 @pytest.mark.parametrize("name", REFERENCES)
 def test_equal_to_scikit_learns_and_scipys(name):
     rng = np.random.RandomState(0)
-    for _ in range(60):
+    for _ in range(20):
         truth, predictions = draw(METRICS[name].takes, rng)
         arrays = [t.to_numpy().squeeze() for t in (truth, predictions)]
         assert score(name, truth, predictions) == pytest.approx(REFERENCES[name](*arrays), abs=1e-12)
@@ -136,12 +132,8 @@ HOSTILE = {
     "constant": lambda p: np.full(len(p), p.iloc[0]),
     "zero": lambda p: np.zeros(len(p)),
     "huge": lambda p: np.resize([1.7e308, -1.7e308], len(p)),
-    "all huge": lambda p: np.full(len(p), 1.7e308),
-    "tiny": lambda p: np.resize([5e-324, 0], len(p)),
     "below -1": lambda p: np.full(len(p), -1.5),
-    "halves": lambda p: np.resize([0.5, 1.5], len(p)),
     "classes that do not occur": lambda p: 1000 + np.arange(len(p)),
-    "large integers": lambda p: np.full(len(p), 2**62),
     "inf": lambda p: np.full(len(p), np.inf),
     "nan": lambda p: np.full(len(p), np.nan),
     "texts": lambda p: np.array([f"no {i}" for i in range(len(p))]),
@@ -190,13 +182,9 @@ def test_metrics_of_one_column_refuse_more():
     [
         ("roc_auc", (1, 1), (0.2, 0.3), "undefined unless the answers are both 0 and 1"),
         ("roc_auc", (0, 1), (1.5, 0), r"must lie in \[0, 1\], but column 'y' holds 1.5"),
-        ("binary_log_loss", (0, 1), (1.5, 0), "greater than 1"),
         ("f1", (0, 1), (0, 2), "multiclass"),
         ("mcc", (1, 1), (0, 1), "undefined unless the answers are not all the same"),
-        ("quadratic_weighted_kappa", (1, 1), (1, 1), "undefined"),
         ("rmsle", (0, 1), (0, -1), "must be greater than -1, but column 'y' holds -1"),
-        ("mape", (0, 1), (1, 1), "undefined unless the answers are never 0"),
-        ("r2", (1, 1), (1, 2), "undefined"),
         ("pearson_correlation", (1, 2), (3, 3), "undefined where all predictions are the same"),
         ("word_level_jaccard", ("a", ""), ("a", " "), "predict a word for 1"),
     ],
@@ -247,11 +235,8 @@ def test_a_metric_of_ones_own_in_the_current_folder(tmp_path, monkeypatch):
     assert pickle.loads(pickle.dumps(metric)).score(_column(0), _column(-1)) == 0.95
     for name, direction, message in [
         ("fortune.mine", None, "needs higher_is_better"),
-        ("fortune.mine", "false", "needs higher_is_better"),
         ("fortune.q95", True, r"'fortune\.q95' knows its own"),
         ("fortune.min", True, "cannot be imported"),
-        ("fortune:mine", True, r"unknown metric .* your own as my_module\.my_metric"),
-        ("pinball_0.2", None, "cannot be imported"),
         ("torn.mine", True, "No module named 'no_such_package'"),
     ]:
         with pytest.raises(ValueError, match=message):

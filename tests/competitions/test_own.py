@@ -2,7 +2,6 @@
 
 import csv
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -48,11 +47,8 @@ def texts(path):
 KINDS = [
     ("price", "rmse"),
     ("price", "pearson_correlation"),
-    ("price", "mean_columnwise_rmsle"),
     ("sold", "roc_auc"),
-    ("kind", "accuracy"),
     ("kind", "log_loss"),
-    ("sold", "quadratic_weighted_kappa"),
     ("kind", "word_level_jaccard"),
 ]
 KIND_IDS = [f"{metric} of {target}" for target, metric in KINDS]
@@ -101,7 +97,6 @@ def test_several_targets_and_an_id_of_ones_own(tmp_path):
 FEW = {
     "odd": [*range(79), "inf"],
     "prize": [1.5] * 19 + [""] * 61,
-    "stars": [1, 1.5, 2, 2.5] * 20,
     "same": 5.5,
     "long": [2**60, 2**60 + 1] * 40,
 }
@@ -112,22 +107,13 @@ BAD = {
     "infinite": ({"targets": ["odd"]}, "rmse needs numbers, and 'odd' holds 'inf' in row 81: correct or empty it"),
     "not two labels": ({"targets": ["kind"], "metric": "roc_auc"}, "roc_auc needs two labels in 'kind', which holds"),
     "continuous": ({"metric": "accuracy"}, "looks continuous (0.5, say), and accuracy is for labels"),
-    "fractions": ({"targets": ["stars"], "metric": "log_loss"}, "looks continuous (1.5, say)"),
     "long labels": ({"targets": ["long"], "metric": "accuracy"}, "labels of more than 53 bits would be rounded"),
-    "many labels": ({"targets": ["id"], "metric": "log_loss"}, "'id' looks continuous"),
     "the same": ({"targets": ["same"]}, "'same' is '5.5' in all rows: there is nothing to learn"),
     "two targets": ({"targets": ["sold", "kind"], "metric": "accuracy"}, "accuracy cannot score sold, kind: "),
-    "twice": ({"targets": ["price", "price"]}, "--target names a column twice"),
     "few rows": ({"targets": ["prize"]}, "has 19 rows with 'prize': take 20 at least"),
     "ids twice": ({"id_column": "code"}, "two rows have the code '00"),
     "split by nothing": ({"split": "random"}, "--split must be time:COLUMN or group:COLUMN, with one of 'code'"),
-    "split by the target": ({"split": "time:price"}, "with one of 'code', 'note', 'sold', 'kind'"),
-    "split by no times": (
-        {"split": "time:kind"},
-        "'kind' is 'red' in row 2 and 79 more, which is not a number or a date",
-    ),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
-    "name": ({"folder": Path("数据")}, "'数据' lacks letters from a to z"),
     "name of ours": ({"folder": Path("wine")}, "'wine' lacks letters from a to z, or is a competition of ours"),
 }
 
@@ -218,7 +204,7 @@ def test_columns_that_say_nothing_are_left_out(tmp_path, caplog):
         assert list(pd.read_csv(test)) == ["id", "code", "note", "sold", "kind", "rare"]
 
 
-@pytest.mark.parametrize(("name", "is_one"), [("PassengerId", 1), ("row_id", 1), ("house ID", 1), ("paid", 0)])
+@pytest.mark.parametrize(("name", "is_one"), [("PassengerId", 1), ("house ID", 1), ("paid", 0)])
 def test_ids_are_found_by_their_name(tmp_path, name, is_one):
     """With a file of rows to predict or without, so that a policy that was trained on one of the folders knows the other."""
     path, table = write(tmp_path, **{name: range(1, 81)})
@@ -232,7 +218,6 @@ def test_ids_are_found_by_their_name(tmp_path, name, is_one):
 
 def test_ids_that_are_equal_to_programs(tmp_path):
     for ids, message in (
-        (["1", "01", *map(str, range(2, 80))], "two rows have the id '01' and '1': name a column with --id"),
         (["1", "1.0", "x", *map(str, range(2, 79))], "two rows have the id '1' and '1.0'"),
         (["NA", *map(str, range(79))], "'NA' is no id: programs would read it as a missing value"),
     ):
@@ -247,25 +232,23 @@ def test_ids_that_are_equal_to_programs(tmp_path):
 
 # --- What is hidden
 
+DAYS = [f"2024-{1 + i // 28:02}-{1 + i % 28:02}" for i in range(80)]
 TIMES = {
-    "days": [f"2024-{1 + i // 28:02}-{1 + i % 28:02}" for i in range(80)],
-    "times of day": [f"2024-02-29T{i // 60:02}:{i % 60:02}:00Z" for i in range(80)],
-    "numbers": [str(i / 2) for i in range(80)],
-}
-BORDERS = {
-    "days": "ends 2024-03-04, hidden rows begin 2024-03-05",
-    "times of day": "ends 2024-02-29 00:59:00, hidden rows begin 2024-02-29 01:00:00",
-    "numbers": "ends 29.5, hidden rows begin 30.0",
+    "2024-03-04, hidden rows begin 2024-03-05": DAYS,
+    "2024-02-29 00:59:00, hidden rows begin 2024-02-29 01:00:00": [
+        f"2024-02-29T{i // 60:02}:{i % 60:02}:00Z" for i in range(80)
+    ],
+    "29.5, hidden rows begin 30.0": [str(i / 2) for i in range(80)],
 }
 
 
-@pytest.mark.parametrize("kind", TIMES)
-def test_the_last_rows_are_hidden(tmp_path, caplog, kind):
-    path, _ = write(tmp_path, at=TIMES[kind])
+@pytest.mark.parametrize(("border", "times"), TIMES.items(), ids=["days", "times of day", "numbers"])
+def test_the_last_rows_are_hidden(tmp_path, caplog, border, times):
+    path, _ = write(tmp_path, at=times)
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", split="time:at")
-    assert set(pd.read_csv(comp.public_dir / "test.csv", dtype=str)["at"]) == set(TIMES[kind][60:])
+    assert set(pd.read_csv(comp.public_dir / "test.csv", dtype=str)["at"]) == set(times[60:])
     assert "By `at`, the rows of test.csv come after those of train.csv." in comp.description
-    assert f"--split time:at: train.csv {BORDERS[kind]}" in caplog.messages
+    assert f"--split time:at: train.csv ends {border}" in caplog.messages
 
 
 def test_dates_that_may_be_misread_are_refused(tmp_path):
@@ -283,29 +266,18 @@ def test_dates_that_may_be_misread_are_refused(tmp_path):
 
 def test_whole_groups_are_hidden(tmp_path):
     """Those that programs may read as equal together."""
-    for name, who, hidden in (
-        ("a", [f"patient {i % 10}" for i in range(80)], 2),
-        ("b", [f"{'0' * (i % 3)}{i % 8}" for i in range(80)], 2),
-    ):
-        path, _ = write(tmp_path, who=who)
-        comp = new_competition(path, ["price"], "rmse", tmp_path / name, split="group: who")
-        train, test = (set(pd.read_csv(comp.public_dir / f"{part}.csv")["who"]) for part in ("train", "test"))
-        assert (len(test), train & test) == (hidden, set())
-        assert comp.group_column == "who"
-        assert "No `who` of test.csv is in train.csv." in comp.description
+    path, _ = write(tmp_path, who=[f"{'0' * (i % 3)}{i % 8}" for i in range(80)])
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "mine", split="group: who")
+    train, test = (set(pd.read_csv(comp.public_dir / f"{part}.csv")["who"]) for part in ("train", "test"))
+    assert (len(test), train & test) == (2, set())
+    assert comp.group_column == "who"
+    assert "No `who` of test.csv is in train.csv." in comp.description
 
 
-def test_a_split_that_leaves_a_single_label(tmp_path):
-    path, _ = write(tmp_path, at=[str(i) for i in range(80)])
-    with pytest.raises(CompetitionError, match=r"roc_auc cannot score sold: .*unless the answers are both 0 and 1"):
-        new_competition(path, ["sold"], "roc_auc", tmp_path / "other", split="time:at")
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "word_level_jaccard"])
-def test_a_text_among_labels_that_only_rows_to_learn_from_have(tmp_path, metric):
+def test_a_text_among_labels_that_only_rows_to_learn_from_have(tmp_path):
     grades = ["x" if i < 8 else str(1 + i % 2) for i in range(80)]
     path, _ = write(tmp_path, at=[str(i) for i in range(80)], grade=grades)
-    comp = new_competition(path, ["grade"], metric, tmp_path / "mine", split="time:at")
+    comp = new_competition(path, ["grade"], "accuracy", tmp_path / "mine", split="time:at")
     assert comp.text_columns == ("grade",)
     answers = pd.read_csv(comp.answers, dtype=str)
     assert set(answers["grade"]) == {"1", "2"}
@@ -313,14 +285,14 @@ def test_a_text_among_labels_that_only_rows_to_learn_from_have(tmp_path, metric)
     answers.loc[0, "grade"] = "x"
     assert comp.grade(answers.to_csv(index=False).encode()).value == 0.95
     assert "whole numbers" not in scratch_prompt(comp, Limits())[0]["content"]
-    assert new_competition(path, ["grade"], metric, tmp_path / "random").text_columns == ()
+    assert new_competition(path, ["grade"], "accuracy", tmp_path / "random").text_columns == ()
 
 
 # --- What the table gives away
 
 
 def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
-    path, _ = write(tmp_path, **{"the day": TIMES["days"], "storm_id": [i // 10 for i in range(80)]})
+    path, _ = write(tmp_path, **{"the day": DAYS, "storm_id": [i // 10 for i in range(80)]})
     new_competition(path, ["price"], "rmse", tmp_path / "days")
     assert caplog.messages == [
         "'the day' holds times, and hidden rows lie between others: if later ones are to be predicted, add --split 'time:the "
@@ -339,20 +311,16 @@ def test_a_random_split_that_may_leak_is_reported(tmp_path, caplog):
     assert not caplog.messages
 
 
-def test_copies_of_hidden_rows_are_reported(tmp_path, caplog):
+def test_copies_are_reported(tmp_path, caplog):
+    """Of hidden rows; and of a target, as in joined tables, where programs would see the hidden labels in the second."""
     path, table = write(tmp_path, size=[i % 7 + i / 100 for i in range(80)])
     pd.concat([table, table]).to_csv(path, index=False)
-    new_competition(path, ["price"], "rmse", tmp_path / "mine")
+    new_competition(path, ["price"], "rmse", tmp_path / "rows")
     [line] = caplog.messages  # none that a column determines the price
     assert "hidden rows are also in train.csv, with their targets" in line
-
-
-def test_a_target_that_occurs_twice(tmp_path, caplog):
-    """As in joined tables: programs would see the hidden labels in the second."""
-    path, table = write(tmp_path, number=range(80))
     pd.concat([table, table["sold"]], axis=1).to_csv(path, index=False)
-    new_competition(path, ["sold"], "accuracy", tmp_path / "mine", "number")
-    assert "determines 'sold' exactly: 'number', 'price', 'sold.1'" in caplog.text
+    new_competition(path, ["sold"], "accuracy", tmp_path / "targets")
+    assert "determines 'sold' exactly: 'price', 'sold.1'" in caplog.text
 
 
 def telling(target):
@@ -429,7 +397,6 @@ def test_rows_whose_labels_nobody_knows(tmp_path, target, metric):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows.drop(columns="code"), "lacks 'code', which the rows with labels have"),
         (lambda rows: rows.drop(columns="house"), "lacks 'house', which"),
         (lambda rows: rows.assign(house=3), "two rows have the house '3'"),
     ],
@@ -442,7 +409,7 @@ def test_rows_that_cannot_be_predicted(tmp_path, change, message):
     assert not (tmp_path / "mine").exists()
 
 
-def test_ids_of_the_rows_without_labels_are_kept(tmp_path):
+def test_any_label_may_be_predicted_for_few_rows_of_any_ids(tmp_path):
     path, table = write(tmp_path)
     rows = table.tail(3).assign(id=["077", "5", "42"]).drop(columns="price")
     final = final_competition(new_competition(path, ["price"], "rmse", tmp_path / "mine", test=others(tmp_path, rows)))
@@ -450,8 +417,6 @@ def test_ids_of_the_rows_without_labels_are_kept(tmp_path):
     content = like_sample(b"id,price,more\n42,3,x\n77,1,x\n5,2,x\n", final)
     assert content == b"id,price\n077,1\n5,2\n42,3\n"
 
-
-def test_any_label_may_be_predicted_for_few_rows(tmp_path):
     path, table = write(tmp_path, kind=["0", "1", "2", "x"] * 20, also=[0, 1] * 40)
     test = others(tmp_path, table.tail(3))
     final = final_competition(new_competition(path, ["kind"], "accuracy", tmp_path / "a", test=test))
@@ -466,13 +431,11 @@ def test_any_label_may_be_predicted_for_few_rows(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "columns"),
     [
-        ([str(month) for month in range(1, 13)], [f"y_{month}" for month in range(1, 13)]),
         (["TRUE", "FALSE"], ["y_False", "y_True"]),
         (["01", "+2", "-1"], ["y_-1", "y_1", "y_2"]),
-        (["10.0", "9.0"], ["y_9.0", "y_10.0"]),
         (["10", "9", "x"], ["y_10", "y_9", "y_x"]),
     ],
-    ids=["months", "truth values", "signs and zeros", "floats", "numbers and a text"],
+    ids=["truth values", "signs and zeros", "numbers and a text"],
 )
 def test_columns_of_labels_are_those_of_a_model(tmp_path, labels, columns):
     """A program may fill them in order, or name them by the labels that it has read."""
@@ -497,57 +460,26 @@ def test_columns_of_labels_are_those_of_a_model(tmp_path, labels, columns):
         assert comp.grade(submission.to_csv(index=False).encode()).value == 0
 
 
-MINE = """
-def within_a_fifth(y_true, y_pred):
-    return (abs(y_true - y_pred) <= abs(y_true) / 5).to_numpy().mean()
-
-def same(y_true, y_pred):
-    return (y_true == y_pred).to_numpy().mean()
-
-def nothing(y_true, y_pred):
-    pass
-"""
-
-
-@pytest.fixture
-def mine(tmp_path, monkeypatch):
-    """A module in the current folder, with a name of its own, because Python imports a name once."""
-    name = f"mine_{abs(hash(tmp_path))}"
-    (tmp_path / f"{name}.py").write_text(MINE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", sys.path.copy())
-    return name
-
-
 @pytest.mark.parametrize(
-    ("target", "function", "takes", "guess"),
-    [("price", "within_a_fifth", "numbers", 39000), ("kind", "same", "labels", "red"), ("sold", "same", "labels", 0)],
+    ("target", "function", "takes"), [("price", "max_error", "numbers"), ("kind", "accuracy_score", "labels")]
 )
-def test_a_metric_of_ones_own(tmp_path, mine, target, function, takes, guess):
+def test_a_metric_of_ones_own(tmp_path, target, function, takes):
     path, _ = write(tmp_path)
-    comp = new_competition(path, [target], f"{mine}.{function}", tmp_path / "own", higher_is_better=True)
+    options = {"metric": f"sklearn.metrics.{function}", "higher_is_better": takes == "labels"}
+    comp = new_competition(path, [target], folder=tmp_path / "own", **options)
     layout = yaml.safe_load((tmp_path / "own" / "competition.yaml").read_text())
-    assert (layout["metric"], layout["higher_is_better"], layout["takes"]) == (f"{mine}.{function}", True, takes)
+    assert options.items() <= layout.items()
+    assert layout["takes"] == comp.scoring.takes == takes
     assert comp == load_competition(str(tmp_path / "own"))
-    assert comp.scoring.takes == takes
-    assert comp.grade(comp.answers).value == 1
-    assert comp.grade(comp.sample_submission).value < 1
-    constant = pd.read_csv(comp.sample_submission)[target].iloc[0]
-    assert constant == guess if takes == "labels" else abs(constant - guess) < 3000
+    assert comp.grade(comp.answers).value == (takes == "labels")
+    assert 0 < comp.grade(comp.sample_submission).value != 1
     (prompt,) = scratch_prompt(comp, Limits())
-    assert f"Metric: {function.replace('_', ' ')} (higher is better)" in prompt["content"]
+    assert f"Metric: {function.replace('_', ' ')} (" in prompt["content"]
 
 
-@pytest.mark.parametrize(
-    ("function", "direction", "message"),
-    [
-        ("same", None, "needs higher_is_better, true or false, because it is a function$"),
-        ("nothing", True, "cannot score price: mine_.*.nothing fails with TypeError: "),
-    ],
-)
-def test_a_metric_of_ones_own_that_is_wrong(tmp_path, mine, function, direction, message):
+def test_a_metric_of_ones_own_that_fails(tmp_path):
     path, _ = write(tmp_path)
-    with pytest.raises(ValueError, match=message) as caught:
-        new_competition(path, ["price"], f"{mine}.{function}", tmp_path / "own", higher_is_better=direction)
+    with pytest.raises(CompetitionError, match=r"cannot score price: math\.gcd fails with TypeError: ") as caught:
+        new_competition(path, ["price"], "math.gcd", tmp_path / "own", higher_is_better=True)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "own").exists()

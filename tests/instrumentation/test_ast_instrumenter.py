@@ -1,11 +1,6 @@
-import json
 import re
-import subprocess
-import sys
 import time
 
-import numpy as np
-import pandas as pd
 import pytest
 from sklearn.utils import all_estimators
 from support.programs import PROGRAMS, UNTOUCHED
@@ -49,18 +44,11 @@ def test_runs_as_it_is(name):
     assert program.reached(f"{program.nonce} milestone: imports") == set()
 
 
-def test_print_follows_the_outermost_training_loop():
-    source, _ = PROGRAMS["torch_loop"]
-    lines = split_lines(AstInstrumenter().instrument(source).source)
-    trained = next(i for i, line in enumerate(lines) if "milestone: model_trained" in line)
-    assert lines[trained].startswith("print(")
-    assert lines[trained - 1] == "    print(epoch, loss.item())\n"
-
-
 def following(source, milestone):
     """The line before the print of a milestone, prints left out."""
     lines = split_lines(AstInstrumenter().instrument(source, NONCE).source)
     mark = next(i for i, line in enumerate(lines) if f"milestone: {milestone}" in line)
+    assert lines[mark].startswith("print(")  # outside of any loop
     return next(line.strip() for line in reversed(lines[:mark]) if NONCE not in line)
 
 
@@ -90,12 +78,6 @@ def following(source, milestone):
             "print(e)",
         ),
         (
-            "import cv2\nimport pandas as pd\ntrain = pd.read_csv('train.csv')\nX = [cv2.imread(f'images/{i}.jpg') for i in train.id]\n"
-            "x = 1\n",
-            "train_data",
-            "X = [cv2.imread(f'images/{i}.jpg') for i in train.id]",
-        ),
-        (
             "import cv2\nimport pandas as pd\ntrain, test = pd.read_csv('train.csv'), pd.read_csv('test.csv')\n"
             "def read(path):\n    return cv2.imread(path)\nX = train.path.apply(read)\nT = test.path.apply(read)\n",
             "train_data",
@@ -114,7 +96,6 @@ READ = "import pandas as pd\ntrain, test = pd.read_csv('train.csv'), pd.read_csv
 @pytest.mark.parametrize(
     ("source", "predicted"),
     [
-        ("ids = test[['id']].copy()\nids.to_csv('submission.csv')\n", False),
         (
             "ids = test[['id']].copy()\nprint(SVC().fit(train, y).predict(train))\nids.to_csv('submission.csv')\n",
             False,
@@ -135,7 +116,6 @@ FIT = "m.fit(X, y)"
     ("code", "trains"),
     [
         ("def f():\n    if c:\n        return None\n    return {fit}\nx = f()\n", False),
-        ("def f():\n    if c:\n        return {fit}\nx = f()\n", False),
         ("def f():\n    try:\n        return {fit}\n    except E:\n        pass\nx = f()\n", False),
         ("def f():\n    if c:\n        raise E\n    with w:\n        return {fit}\nx = f()\n", True),
         ("def f(a):\n    if c:\n        return None\n    a.fit(X, y)\n    return 1\nf(0)\nx = f(m)\n", False),
@@ -143,9 +123,7 @@ FIT = "m.fit(X, y)"
         ("def f():\n    while True:\n        try:\n            return {fit}\n        except E:\n            pass\nx = f()\n", False),
         # A loop does not complete after a `return`
         ("def f():\n    if c:\n        return None\n    for a in [m, 0]:\n        a.fit(X, y)\nf()\n", True),
-        ("def f():\n    yield 1\n    return {fit}\nx = f()\n", False),
         ("x = c and {fit}\n", False),
-        ("x = {fit} if c else None\n", False),
         ("for i in r:\n    c and optimizer.step()\n", False),
     ],
 )  # fmt: skip
@@ -187,61 +165,6 @@ def test_all_estimators_of_scikit_learn_are_models():
         assert program.milestones == ("imports",), (module, name)
 
 
-# Executing
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data") / "input"
-    folder.mkdir()
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"])
-    frame.insert(0, "id", range(60))
-    frame["y"] = (frame["a"] + frame["b"] > 0).astype(int)
-    frame[:40].to_csv(folder / "train.csv", index=False)
-    frame[40:].drop(columns="y").to_csv(folder / "test.csv", index=False)
-    frame[40:][["id", "y"]].to_csv(folder / "sample_submission.csv", index=False)
-    return folder
-
-
-def execute(source, data, folder):
-    folder.mkdir()
-    (folder / "input").symlink_to(data)
-    (folder / "solution.py").write_text(source)
-    done = subprocess.run([sys.executable, "solution.py"], cwd=folder, capture_output=True, text=True, timeout=60)
-    submission = folder / "submission.csv"
-    return done, submission.read_bytes() if submission.exists() else None
-
-
-@pytest.mark.parametrize(
-    ("name", "reached"),
-    [
-        ("main_guard", None),
-        pytest.param(
-            "fails_before_training", {"imports", "train_data", "test_data", "model_built"}, marks=pytest.mark.slow
-        ),
-        pytest.param("fails_on_second_file", {"imports", "train_data"}, marks=pytest.mark.slow),
-    ],
-)
-def test_execution(name, reached, data, tmp_path):
-    source, expected = PROGRAMS[name]
-    program = AstInstrumenter().instrument(source)
-    done, submission = execute(program.source, data, tmp_path / "instrumented")
-    plain, plain_submission = execute(source, data, tmp_path / "plain")
-    assert program.reached(done.stdout) == (expected if reached is None else reached)
-    assert done.returncode == plain.returncode == (0 if reached is None else 1)
-    assert submission == plain_submission
-    assert (submission is not None) == (reached is None)
-
-    def renumber(match):
-        line = int(match[1])
-        return f'solution.py", line {line - sum(number < line for number in program.inserted_lines)}'
-
-    # Even `~~~^^^` is there: only the line numbers differ.
-    pattern = r'solution\.py", line (\d+)'
-    assert re.sub(pattern, renumber, done.stderr) == plain.stderr.replace("/plain/", "/instrumented/")
-
-
 # Inserting into unusual sources
 
 
@@ -252,22 +175,15 @@ def test_execution(name, reached, data, tmp_path):
         ("x = 1\r\ny = 2\r\n", 1, "x = 1\r\n@\ny = 2\r\n"),
         ("x = 1\ry = 2\r", 1, "x = 1\r@\ny = 2\r"),
         ("\ufeffx = 1\n", 1, "\ufeffx = 1\n@\n"),
-        ("x = 1\n\x0cy = 2\n", 2, "x = 1\n\x0cy = 2\n@\n"),
         ("x = '''a\n\x0c\x85b'''\ny = 2\n", 2, "x = '''a\n\x0c\x85b'''\n@\ny = 2\n"),
-        ("a = 1; b = 2\n", 1, "a = 1; b = 2\n@\n"),
         ("a = (\n 1); b = 2\n", 1, "a = (\n 1); b = 2\n"),
         ("a = 1 + \\\n  2\nb = 1\n", 1, "a = 1 + \\\n  2\n@\nb = 1\n"),
         ("a = 1; \\\nb = 2\n", 1, "a = 1; \\\nb = 2\n"),
-        ("for a in 1, 2: b = a\nc = 1\n", 1, "for a in 1, 2: b = a\nc = 1\n"),
         ("if a: b = a\n", 1, "if a: b = a\n"),
         ("if a:\n\tb = f(\n1)\n", 3, "if a:\n\tb = f(\n1)\n\t@\n"),
         ("'doc'\nfrom __future__ import annotations\n", 1, "'doc'\nfrom __future__ import annotations\n"),
         ("#!x\n# -*- coding: latin-1 -*-\nx = 'é'\n", 3, "#!x\n# -*- coding: latin-1 -*-\nx = 'é'\n@\n"),
         ("def f():\n    return 1\n", 2, "def f():\n    return 1\n"),
-        ("@d\nasync def f():\n    global x\n    await x\n", 4, "@d\nasync def f():\n    global x\n    await x\n    @\n"),
-        ("with a:\n    b\nc\n", 1, "with a:\n    b\n@\nc\n"),
-        ("try:\n  a\nexcept E:\n  b\nelse:\n  c\nfinally:\n  d\n", 6,
-         "try:\n  a\nexcept E:\n  b\nelse:\n  c\n  @\nfinally:\n  d\n"),
         ("match a:\n    case 1:\n        b\n    case _: c\n", 3, "match a:\n    case 1:\n        b\n        @\n    case _: c\n"),
         ("if a:\n    b\n\n\n# end\n", 5, "if a:\n    b\n    @\n\n\n# end\n"),
     ],
@@ -281,7 +197,6 @@ def test_insert(source, line, expected):
 
 FLAT = {
     "with": "with a as b: c\n" * 50_000,
-    "variables and branches": "".join(f"a{i} = 1\nif a:\n  b = 2\n" for i in range(15_000)),
     "the most that is looked at": "".join(f"a{i} = 1\nif a:\n  b = 2\n" for i in range(900)),
     "the most branches of a function": "def f(x):\n  "
     + "".join(f"a{i} = " for i in range(1000))
@@ -291,40 +206,29 @@ FLAT = {
 }
 
 
-@pytest.mark.parametrize("name", FLAT)
-def test_long_flat_programs_take_no_long_time(name):
-    """Before there was a bound, 30,000 of `with` took 5 s, and of `try` 8 s; the fourth kind took minutes."""
-    began = time.process_time()
-    program = AstInstrumenter().instrument("import pandas as pd\n" + FLAT[name])
-    assert time.process_time() - began < 4
-    assert program.milestones == (("imports",) if name.startswith("the most") else ())
-
-
-LOOPS = "".join(f"{' ' * depth}for i{depth} in [1, 2, 3, 4, 5, 6, 7, 8]:\n" for depth in range(3))
-DOUBLING = {
+LOOPS = "".join(f"{' ' * depth}for i{depth} in [1, 2, 3, 4, 5, 6, 7, 8]:\n" for depth in range(8))
+THREE_LOOPS = LOOPS[: LOOPS.index("   for")]
+GROWING = {
     "lists": "x = [1]\n" + "x = [x, x]\n" * 60,
-    "a loop": f"x = [1]\n{LOOPS}   x = [x, x]\n",
-    "statements without expressions": LOOPS + "   pass\n" * 1000,
+    "lists in a loop": f"x = [1]\n{THREE_LOOPS}   x = [x, x]\n",
+    "statements in a loop": THREE_LOOPS + "   pass\n" * 1000,
+    "calls": "".join(f"def f{i}(x):\n    f{i + 1}(x)\n    f{i + 1}(x)\n" for i in range(30))
+    + "def f30(x): 0\nf0(1)\n",
+    "images in a loop": f"from PIL import Image\n{LOOPS}        y = Image.open(i0)\n",
+    "files": "sub = 1\n" + "sub.to_csv('submission.csv')\n" * 1000,
 }
 
 
-@pytest.mark.parametrize("source", DOUBLING.values(), ids=DOUBLING)
+@pytest.mark.parametrize("source", [*FLAT.values(), *GROWING.values()], ids=[*FLAT, *GROWING])
 @pytest.mark.timeout(60)
-def test_what_doubles_line_by_line_ends(source):
-    assert AstInstrumenter().instrument(source).milestones == ()
+def test_any_program_takes_no_long_time(source):
+    """Before there was a bound, 30,000 of `with` took 5 s, and paths that double at every line did not end."""
+    began = time.process_time()
+    AstInstrumenter().instrument("import pandas as pd\n" + source)
+    assert time.process_time() - began < 4
 
 
-def test_many_paths_through_a_program_end():
-    """Calls that double at every level, loops in loops: the analysis is bounded."""
-    calls = (
-        "".join(f"def f{i}(x):\n    f{i + 1}(x)\n    f{i + 1}(x)\n" for i in range(30)) + "def f30(x): pass\nf0(1)\n"
-    )
-    loops = (
-        "".join("    " * i + f"for x{i} in {json.dumps(list(range(8)))}:\n" for i in range(8)) + "    " * 8 + "y = 1\n"
-    )
-    images = loops.replace("y = 1", "y = Image.open(x0)").replace("for", "from PIL import Image\nfor", 1)
-    files = "sub = 1\n" + "sub.to_csv('submission.csv')\n" * 1000
-    start = time.perf_counter()
-    for source in (calls, loops, images, files):
-        AstInstrumenter().instrument(source)
-    assert time.perf_counter() - start < 10
+def test_beyond_the_bound_nothing_is_marked():
+    for name, source in FLAT.items():
+        milestones = AstInstrumenter().instrument("import pandas as pd\n" + source).milestones
+        assert milestones == (("imports",) if name.startswith("the most") else ())

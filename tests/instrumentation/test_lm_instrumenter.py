@@ -19,13 +19,8 @@ out = answer(test)
 out.to_csv("submission.csv")
 """
 LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 5, 6, 7], strict=True))
-BY_RULE = (
-    "imports",
-    "train_data",
-    "test_data",
-    "predictions",
-    "submission",
-)  # but not model_built and model_trained: `fit` could be anything
+# But not model_built and model_trained: `fit` could be anything
+BY_RULE = ("imports", "train_data", "test_data", "predictions", "submission")
 
 
 def quoted():
@@ -55,24 +50,15 @@ def test_prints_stand_where_the_model_says(mode, answer):
     assert max_tokens == {"quote": QUOTE_TOKENS, "rewrite": REWRITE_TOKENS}[mode]
 
 
-def test_mode_must_be_known():
-    with pytest.raises(ValueError, match="'quote' or 'rewrite', got 'lines'"):
-        LmInstrumenter(ScriptedModel(None), mode="lines")
-
-
 @pytest.mark.parametrize("mode", ["quote", "rewrite"])
 @pytest.mark.parametrize(
     "answer",
     [
         None,
         "",
-        "I cannot help with that.",
-        "```python\nprint('milestone: imports'\n```",
         "```python\nprint('milestone: imports')\nexit()\n```",
-        "{" * 10_000,
         "imports: 99999999999999999999999999",
         json.dumps(dict.fromkeys(MILESTONES, 3)),
-        json.dumps(dict.fromkeys(MILESTONES)),
     ],
 )
 def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
@@ -87,9 +73,7 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
 
 
 @pytest.mark.parametrize("mode", ["quote", "rewrite"])
-@pytest.mark.parametrize(
-    "source", ["x = (\n", "", "# nothing\n", "import os\0\n", "x = " + "(" * 5000, "x = '\ud800'\n"]
-)
+@pytest.mark.parametrize("source", ["x = (\n", "", "import os\0\n", "x = " + "(" * 5000, "x = '\ud800'\n"])
 def test_where_the_rules_find_nothing_either_no_milestone_is_marked(mode, source):
     instrumenter = LmInstrumenter(ScriptedModel("nonsense"), mode)
     program = instrumenter.instrument(source)
@@ -172,8 +156,6 @@ def test_metrics():
     ("source", "shown"),
     [
         ("x = 1  # one\n# two\ny = '# three'\n", "x = 1\n\ny = '# three'"),
-        ("x = [  # one\n    1,\n]\n", "x = [\n    1,\n]"),
-        ("\ufeffx = 1\n", "x = 1"),
         ("x = 1 + \\\n    2  # two\n", "x = 1 + \\\n    2"),
         ("x = 1\n\x0cy = 2\n", "x = 1\n\x0cy = 2"),
     ],
@@ -188,10 +170,8 @@ LONG = "abcdefgh" * 20
 @pytest.mark.parametrize(
     "source",
     [
-        f"x = 1\ny = '{LONG}'\nz = 2\n",
         f"x = 1\ny = '''{LONG}\n{LONG}\n'''; y = 3\nz = 2\n",
         f"x = 1\ny = f'{LONG}{{x}}{LONG}'\nz = 2\n",
-        f'x = 1\ny = f"""{LONG}\n{{x}}\n{LONG}"""\nz = 2\n',
         f'x = 1\ndef f():\n    """{LONG}\n\n    {LONG}\n    """\nz = 2\n',
     ],
 )
@@ -205,11 +185,6 @@ def test_of_long_strings_the_beginning_is_shown_and_lines_keep_their_numbers(sou
     assert len(lines) == len(expected)
     assert (lines[0], lines[-1]) == (expected[0], expected[-1]) == ("x = 1", "z = 2")
     assert visible(source, cut_strings=False) == source.rstrip("\n")
-
-
-@pytest.mark.parametrize("source", ["x = (\n", "x = '\n", "x\0", "x = '\ud800'", "(" * 5000])
-def test_what_is_no_python_is_not_shown(source):
-    assert visible(source, cut_strings=True) is None
 
 
 @pytest.mark.pretrained

@@ -22,18 +22,14 @@ out.to_csv("submission.csv")
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        ('train_data: train = pd.read_csv("train.csv")', {"train_data": 3}),
         ('train_data: pd.read_csv("train.csv")\nmodel_built: SVC(C=2)', {"train_data": 3, "model_built": 4}),  # a part
         ("model_trained: model.fit(train, train.y)", {"model_trained": 7}),  # the last one
         ('- **predictions**: `model.predict(test)`\n"submission": out.to_csv(', {"predictions": 8, "submission": 9}),
-        ('submission: out["y"] = model.predict(test)\nout.to_csv("submission.csv")', {"submission": 9}),  # two lines
         ('- train_data: train = pd.read_csv("train.csv"): reads the data\n- more', {"train_data": 3}),  # and says why
         ("`imports: import pandas as pd; from sklearn.svm import SVC;`", {"imports": 2}),
-        ("- model_built: make:\n- model = SVC(C=2)\n- print('SVC')", {"model_built": 4}),
         ("imports:\n    import pandas as pd\n    from sklearn.svm import SVC", {"imports": 2}),
         ("<think>imports: import pandas as pd</think>train_data: train = pd.read", {"train_data": 3}),
         ("imports: from os import path\nmodel_built: model_built = SVC()", {}),  # not in the program
-        ("model.fit(train, train.y)", {}),
         ("", {}),
     ],
 )
@@ -71,19 +67,12 @@ for i in x:
 print("done", z)
 print("milestone: submission")
 """
-    expected = [
-        (1, "imports"),
-        (2, "train_data"),
-        (2, "model_built"),
-        (5, "model_trained"),
-        (7, "submission"),
-    ]  # prints before a block's first statement are left out: no statement in it has run
+    # Prints before a block's first statement are left out: no statement in it has run
+    expected = [(1, "imports"), (2, "train_data"), (2, "model_built"), (5, "model_trained"), (7, "submission")]
     assert sorted(parse_rewrite(PROGRAM, rewritten)) == sorted(expected)
-
-
-def test_a_rewrite_without_prints_is_one():
     assert parse_rewrite(PROGRAM, PROGRAM) == []
-    assert parse_rewrite("", "") == []
+    docstring = '"""Doc."""\nx = 1\n'
+    assert parse_rewrite(docstring, f"print('milestone: imports')\n{docstring}") == []
 
 
 def test_a_program_that_prints_milestones_itself_is_not_rewritten():
@@ -95,14 +84,9 @@ def test_a_program_that_prints_milestones_itself_is_not_rewritten():
 @pytest.mark.parametrize(
     "rewritten",
     [
-        PROGRAM.replace("1", "2"),
         PROGRAM + "import sys\n",
-        PROGRAM.replace('print("done", z)\n', ""),
         PROGRAM + "print('milestone: nothing')\n",
-        PROGRAM + "print('milestone: imports', end='')\n",
-        PROGRAM + "print(f'milestone: imports')\n",
         PROGRAM + "if x:\n    print('milestone: imports')\n",
-        PROGRAM + "else:",
         PROGRAM + "\0",
         "",
     ],
@@ -110,11 +94,6 @@ def test_a_program_that_prints_milestones_itself_is_not_rewritten():
 def test_other_programs_are_refused(rewritten):
     with pytest.raises(VerificationError):
         parse_rewrite(PROGRAM, rewritten)
-
-
-def test_prints_before_a_docstring_mark_nothing():
-    source = '"""Doc."""\nx = 1\n'
-    assert parse_rewrite(source, f"print('milestone: imports')\n{source}") == []
 
 
 # Impossible places
@@ -148,28 +127,17 @@ import re
 
 
 @pytest.mark.parametrize(
-    ("line", "milestone"),
-    [(3, "imports"), (15, "train_data"), (16, "submission"), (19, "submission"), (23, "submission"), (24, "imports")],
-)
-def test_possible_places(line, milestone):
-    assert possible(CHECKED, [(line, milestone)]) == [(line, milestone)]
-
-
-@pytest.mark.parametrize(
-    ("line", "milestone"),
+    ("milestone", "allowed", "refused"),
     [
-        (24, "submission"),  # an import
-        (2, "imports"),  # before the other imports
-        (5, "imports"),  # in a string
-        (21, "predictions"),
-        (12, "predictions"),  # after an exit
-        (18, "predictions"),
-        (3, "train_data"),  # before any work
-        (7, "submission"),
+        ("imports", [3, 24], [2, 5]),  # not before the other imports, nor in a string
+        ("train_data", [15], [3]),  # not before any work
+        ("submission", [16, 19, 23], [7, 24]),  # nor behind an import
+        ("predictions", [], [12, 18, 21]),  # nor after an exit, nor in a string
     ],
 )
-def test_impossible_places(line, milestone):
-    assert possible(CHECKED, [(line, milestone)]) == []
+def test_possible_places(milestone, allowed, refused):
+    for line in [*allowed, *refused]:
+        assert possible(CHECKED, [(line, milestone)]) == [(line, milestone)] * (line in allowed)
 
 
 def test_all_on_one_line_is_no_answer():

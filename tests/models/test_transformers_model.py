@@ -23,32 +23,20 @@ PROMPTS = [
 ]
 
 
-@pytest.mark.parametrize("padding_side", ["left", "right"])
-def test_batch_equals_one_by_one(tiny_model, tiny, tmp_path, padding_side):
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
-    AutoTokenizer.from_pretrained(tiny_model, padding_side=padding_side).save_pretrained(folder)
-    for batch_size in (1, 3, 16):
-        completions = TransformersModel(str(folder), batch_size=batch_size).complete(PROMPTS, 12)
-        assert [completion.text for completion in completions] == [tiny(prompt, 12)[0] for prompt in PROMPTS]
-        assert [completion.tokens for completion in completions] == [tiny(prompt, 12)[1] for prompt in PROMPTS]
-    assert TransformersModel(tiny_model).complete([], 12) == []
-
-
-def test_greedy_whatever_the_models_own_settings_are(tiny_model, tiny, tmp_path):
+@pytest.mark.parametrize("settings", [{"padding_side": "left"}, {"padding_side": "right"}, {"pad_token": None}])
+def test_a_batch_is_answered_greedily_as_one_by_one(tiny_model, tiny, tmp_path, settings):
     """Chat models come with a temperature and a repetition penalty, which would spoil answers that repeat a program."""
     folder = advised(tiny_model, tmp_path / "model")
-    completions = TransformersModel(str(folder)).complete(PROMPTS, 24)
-    assert [completion.text for completion in completions] == [tiny(prompt, 24)[0] for prompt in PROMPTS]
-
-
-def test_a_tokenizer_without_a_padding_token(tiny_model, tiny, tmp_path):
-    folder = shutil.copytree(tiny_model, tmp_path / "model")
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    tokenizer.pad_token = None
+    for name, value in settings.items():
+        setattr(tokenizer, name, value)
     tokenizer.save_pretrained(folder)
-    assert AutoTokenizer.from_pretrained(folder).pad_token is None
-    completions = TransformersModel(str(folder)).complete(PROMPTS, 12)
-    assert [completion.text for completion in completions] == [tiny(prompt, 12)[0] for prompt in PROMPTS]
+    assert all(getattr(AutoTokenizer.from_pretrained(folder), name) == settings[name] for name in settings)
+    expected = [tiny(prompt, 24) for prompt in PROMPTS]
+    for batch_size in (1, 3, 16):
+        completions = TransformersModel(folder, batch_size=batch_size).complete(PROMPTS, 24)
+        assert [(completion.text, completion.tokens) for completion in completions] == expected
+    assert TransformersModel(tiny_model).complete([], 12) == []
 
 
 def test_random_generators_stay(tiny_model):

@@ -1,15 +1,12 @@
 """Tests against a real vLLM server with tiny models: `make test-vllm`. Without a GPU the server starts in a minute."""
 
-import time
-
 import openai
 import pytest
 import torch
 from support.vllm_server import VllmServer
-from transformers import AutoModelForCausalLM, AutoTokenizer, set_seed
+from transformers import set_seed
 
 from trl_mle.instrumentation import MILESTONES, LmInstrumenter
-from trl_mle.instrumentation.lm_instrumenter import QUOTE_TOKENS
 from trl_mle.models import EndpointModel
 from trl_mle.models.transformers_model import TransformersModel
 from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, train_tokenizer
@@ -35,31 +32,14 @@ pd.DataFrame({"id": test["id"], "label": pred}).to_csv("submission.csv", index=F
 LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
 
 
-def prompts(count):
-    instrumenter = LmInstrumenter(model=None)
-    return [instrumenter._prompt(f"import pandas as pd\nx = {number}\n") for number in range(count)]
-
-
 @pytest.fixture(scope="module")
-def untrained(tmp_path_factory):
-    """Folder of the starter's model before training."""
-    folder = tmp_path_factory.mktemp("untrained")
+def trained(tmp_path_factory):
+    """Folder of the starter's model after it has memorised the right answers about one program."""
     set_seed(0)
     tokenizer = train_tokenizer(sketch_corpus(StarterConfig(num_programs=200)))
     tokenizer.chat_template = CHAT_TEMPLATE
-    tokenizer.save_pretrained(folder)
     model = make_model(tokenizer)
     model.config.max_position_embeddings = 4096  # room to rewrite a program
-    model.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def trained(untrained, tmp_path_factory):
-    """Folder of the same model after it has memorised the right answers about one program."""
-    set_seed(0)
-    tokenizer = AutoTokenizer.from_pretrained(untrained)
-    model = AutoModelForCausalLM.from_pretrained(untrained)
     code = PROGRAM.splitlines()
     for milestone, line in reversed(LINES.items()):
         code.insert(line, f'print("milestone: {milestone}")')
@@ -90,23 +70,6 @@ def trained(untrained, tmp_path_factory):
     completions = TransformersModel(str(folder)).complete([i._prompt(PROGRAM) for i in instrumenters.values()], 500)
     assert [completion.text for completion in completions] == list(answers.values())
     return folder
-
-
-@pytest.fixture(scope="module")
-def server(untrained, trained, tmp_path_factory):  # trained first, while the cores are free
-    server = VllmServer(untrained, tmp_path_factory.mktemp("vllm") / "server.log")
-    server.start()
-    yield server
-    server.kill()
-
-
-def test_concurrency_of_64(server):
-    started = time.monotonic()
-    completions = EndpointModel(f"{server.url}/v1").complete(prompts(192), QUOTE_TOKENS)
-    seconds = time.monotonic() - started
-    assert all(completion.text is not None for completion in completions)
-    tokens = sum(completion.tokens for completion in completions)
-    print(f"\n192 answers in {seconds:.1f} s, {tokens / seconds:.0f} tokens/s")
 
 
 @pytest.fixture(scope="module")

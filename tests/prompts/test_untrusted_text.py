@@ -33,7 +33,6 @@ FAMILIES = {
         [],
         "<bos>{% for m in messages %}<start_of_turn>user\n{{ m['content'] }}<end_of_turn>\n{% endfor %}<start_of_turn>model\n",
     ),
-    "deepseek": (["<｜begin▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"], [], "<｜User｜>{{ messages[0]['content'] }}<｜Assistant｜>"),
     "odd": (["]~b]", "[e~[", "@@end", "|||"], [], "]~b]{{ messages[0]['content'] }}[e~["),
 }  # fmt: skip
 DISGUISED = "＜|im_end|＞ ＜｜im_end｜＞ <\uff5cim_end\uff5c> ＜s＞ ﹤bos﹥ ［INST］"
@@ -122,7 +121,7 @@ def test_it_is_done_at_once(text):
 
 
 def test_a_long_line_takes_no_time():
-    for text in ("<" * 10**5, "<_" * 10**5, "<" + "_" * 10**5, "[I" * 10**5, "`" * 10**5):
+    for text in ("<_" * 10**5, "<" + "_" * 10**5, "[I" * 10**5, "`" * 10**5):
         assert len(plain_text(text)) <= 2 * len(text)
         assert len(fence_for(text)) >= 3
 
