@@ -2,7 +2,7 @@
 Measures what needs a GPU, item by item: each is its own run, and its result is written when it ends.
 
     python benchmarks/gpu.py --part correct        # trains in every way that the recipes offer; `make test-gpu`
-    python benchmarks/gpu.py --part speed          # against TRL's own trainer, and against docs/scaling.md
+    python benchmarks/gpu.py --part speed          # against TRL's own trainer, and against docs/recipes.md
     python benchmarks/gpu.py --part mirrors        # the starter on the twelve mirrors
     python benchmarks/gpu.py --part correct --dry-run     # the items that a CPU can do; does not write docs/gpu.md
 

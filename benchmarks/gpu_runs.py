@@ -71,7 +71,7 @@ def step(starter: str, folder: Path) -> dict[str, float]:
 
 
 def memory(starter: str, folder: Path, lora: bool) -> dict[str, float]:
-    """Peak memory of training a random model of Qwen2.5-0.5B's size, and the sum that docs/scaling.md predicts."""
+    """Peak memory of training a random model of Qwen2.5-0.5B's size, and the sum that docs/recipes.md predicts."""
     tokenizer = AutoTokenizer.from_pretrained(starter)
     sizes = {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "vocab_size": 151_936}
     sizes |= {"num_attention_heads": 14, "num_key_value_heads": 2}

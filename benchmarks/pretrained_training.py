@@ -4,7 +4,7 @@ Does training find better programs than asking? A model of 0.5 billion weights i
     python benchmarks/pretrained_training.py
     python benchmarks/pretrained_training.py --arms "asked, ideas" --endpoint http://127.0.0.1:8000/v1   # vllm serve MODEL …
 
-Questions that docs/pretrained.md answers have left this file; commit 84082e1 has them, and `learning_or_asking.py`, whose outcomes are compared
+Questions that docs/results.md answers have left this file; commit 84082e1 has them, and `learning_or_asking.py`, whose outcomes are compared
 here. Written down before the first run (2026-11-28):
 
 - Question: with ideas in its prompts, does a model that is trained find better programs than the same model asked with the same ideas, at

@@ -1,5 +1,5 @@
 """Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684. Derivations:
-docs/duration.md."""
+docs/objective.md."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -20,7 +20,7 @@ OUTCOMES = (*map(str, Outcome), NO_CODE)
 def batch_metrics(
     completions: Sequence[Completion], competitions: Mapping[str, Competition], by_kind: bool, instrumented: bool
 ) -> dict[str, float]:
-    """All metrics of the completions of *all* processes (docs/metrics.md): of all programs, of each competition if
+    """All metrics of the completions of *all* processes (docs/evaluation.md): of all programs, of each competition if
     there are several but few, and with `by_kind` of each kind of prompt."""
     metrics: dict[str, float] = {}
     present = dict.fromkeys(item.competition for item in completions)
