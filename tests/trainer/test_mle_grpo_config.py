@@ -12,10 +12,10 @@ def config(**kwargs):
     ("kwargs", "message"),
     [
         ({"duration_weight_low": float("nan")}, "duration_weight_low to duration_weight_high must"),
-        ({"objective": "max_at_k", "duration_weight_low": 0.5}, "duration_weighting='none' has none"),
+        ({"objective": "max_at_k", "duration_weight_low": 0.5}, "need duration_weighting='linear'"),
         ({"share_prompts": True, "gradient_checkpointing": True}, "share_prompts keeps"),
         ({"async_rollouts": True, "max_in_flight": 12}, "must be a multiple of generation_batch_size=8"),
-        ({"objective": "best"}, "objective must be 'reward', .* or the dotted name of a class, got 'best'"),
+        ({"objective": "best"}, "objective must be one of .* or the dotted name of a class, got 'best'"),
         ({"objective": "max_at_k", "max_at_k": 9}, "max_at_k must be from 2"),
         ({"objective": "max_at_k", "scale_rewards": "batch"}, "needs the defaults of scale_rewards"),
     ],

@@ -47,8 +47,8 @@ def best_of_k(
     $$
 
     These are exact averages over all subsets. The first is unbiased (it is pass@k of
-    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If another score than \\( s \\) is
-    reported, it is in the numerator, as its mean over samples with equal \\( s \\). The interval is the percentile
+    https://huggingface.co/papers/2107.03374), and so is the numerator of the second. If another score than \\( s \\)
+    is reported, it is in the numerator, as its mean over samples with equal \\( s \\). The interval is the percentile
     bootstrap over the samples, which is too narrow for k near n.
 
     Args:

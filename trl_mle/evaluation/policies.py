@@ -31,9 +31,9 @@ class Policy(Protocol):
     def sample(
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
     ) -> list[Completion]:
-        """Samples a completion for each conversation, in one batch, which the seeds determine together. Its text begins
-        with what its prompt begins it with, and is `None` without an answer. After `max_time_s` seconds, a model ends
-        in the middle of its answers, and an endpoint's later ones are missing."""
+        """Samples a completion for each conversation, in one batch, which the seeds determine together. Its text
+        begins with what its prompt begins it with, and is `None` without an answer. After `max_time_s` seconds, a
+        model ends in the middle of its answers, and an endpoint's later ones are missing."""
         ...
 
 
@@ -199,8 +199,8 @@ class TransformersPolicy:
 
 
 class EndpointPolicy:
-    """A model behind an OpenAI-compatible endpoint (key: `$OPENAI_API_KEY`): its base URL, followed by `#<model>` unless
-    it serves exactly one."""
+    """A model behind an OpenAI-compatible endpoint (key: `$OPENAI_API_KEY`): its base URL, followed by `#<model>`
+    unless it serves exactly one."""
 
     def __init__(self, url: str):
         base_url, _, model = url.partition("#")

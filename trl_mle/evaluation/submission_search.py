@@ -85,8 +85,8 @@ def _write(harness: Harness, indices: Sequence[int], results: Mapping[int, Evalu
 def next_steps(
     results: Mapping[int, Evaluation], competition: Competition, log: ProgramLog, indices: Sequence[int], seed: int
 ) -> dict[int, tuple[str, int | None]]:
-    """What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs of
-    failed programs that have none yet, and the rest improvements of the best."""
+    """What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs
+    of failed programs that have none yet, and the rest improvements of the best."""
     repaired = {sample.parent for sample in log.samples.values()}
     failed = {i: item for i, item in results.items() if item.reward is not None and not item.valid}
     broken = [i for i, item in failed.items() if item.source is not None and i not in repaired]
@@ -146,8 +146,8 @@ def run_again(
 
 
 def like_sample(submission: bytes, competition: Competition) -> bytes:
-    """A valid submission with the ids of the sample, which a program may have read as numbers, and in its order, unless
-    ids are not unique, or MLE-bench's code reads submissions."""
+    """A valid submission with the ids of the sample, which a program may have read as numbers, and in its order,
+    unless ids are not unique, or MLE-bench's code reads submissions."""
     if competition.in_file_order or competition.grader:
         return submission
     ids = pd.read_csv(competition.sample_submission)[competition.id_column]

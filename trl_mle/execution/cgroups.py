@@ -83,8 +83,8 @@ class ControlGroup:
                 raise OSError(f"no process can join {self.folders[0]}: {done.stderr.strip()}")
 
     def open(self, closing: contextlib.ExitStack) -> list[int]:
-        """Resets the weight, and opens descriptors for the next program: to join the group by writing `0`, one for each
-        of `folders`; to read its memory; and to set its weight, if `highest_weight` is set."""
+        """Resets the weight, and opens descriptors for the next program: to join the group by writing `0`, one for
+        each of `folders`; to read its memory; and to set its weight, if `highest_weight` is set."""
 
         def opened(path: Path, flags: int) -> int:
             fd = os.open(path, flags | os.O_CLOEXEC)
@@ -100,7 +100,8 @@ class ControlGroup:
         return fds
 
     def over_memory(self) -> bool:
-        """Whether the kernel has killed processes of the program for memory: under v1 others may wait for them forever."""
+        """Whether the kernel has killed processes of the program for memory: under v1 others may wait for them
+        forever."""
         return self._oom_kills() > self._earlier_oom_kills
 
     def _oom_kills(self) -> int:

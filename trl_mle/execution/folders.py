@@ -28,7 +28,8 @@ def is_own_folder(path: Path) -> bool:
 
 
 def make_run_dir() -> tuple[Path, int]:
-    """Makes the folder of an executor, with a lock while it lives, and removes those of this user's killed executors."""
+    """Makes the folder of an executor, with a lock while it lives, and removes those of this user's killed
+    executors."""
     for run_dir in filter(is_own_folder, TMP.glob("trl_mle-run-*")):
         with contextlib.suppress(OSError):  # still in use
             fd = hold(run_dir, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -299,8 +299,8 @@ class LocalExecutor(Executor):
         return replace(result, queue_wait_s=waited)
 
     def _judge_lost(self, lost: ReportLost, competition: Competition) -> ExecutionResult:
-        """The result of a program whose report was lost twice: its own failure if a control program beside it succeeds.
-        Otherwise raises `ReportLost`."""
+        """The result of a program whose report was lost twice: its own failure if a control program beside it
+        succeeds. Otherwise raises `ReportLost`."""
         if lost.result is None:
             raise lost
         with (

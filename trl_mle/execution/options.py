@@ -46,7 +46,8 @@ class ExecutorArguments:
 
 
 def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
-    """The executor of this machine, Ray's if a cluster is named, or the user's own. Raises `ValueError` if it is none."""
+    """The executor of this machine, Ray's if a cluster is named, or the user's own. Raises `ValueError` if it is
+    none."""
     if args.executor is None:
         return execution.RayExecutor if args.ray_address else execution.LocalExecutor
     if args.ray_address:

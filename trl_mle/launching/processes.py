@@ -12,8 +12,8 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 def keep_to_training_cores(training_cores: int) -> None:
-    """Keeps this process to the cores that programs leave to it: all its threads, and what it starts from now on, except
-    programs. Call it when the executor exists. Raises `ValueError` if no core would be left for programs."""
+    """Keeps this process to the cores that programs leave to it: all its threads, and what it starts from now on,
+    except programs. Call it when the executor exists. Raises `ValueError` if no core would be left for programs."""
     cores, _ = split_cores(training_cores)
     if not cores:
         return

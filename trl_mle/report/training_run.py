@@ -56,7 +56,8 @@ class TrainingRun:
 
 
 def read_run(folder: Path) -> TrainingRun:
-    """Reads the output folder of a run; raises `OSError` if it holds none. Skips lines and files that are not whole."""
+    """Reads the output folder of a run; raises `OSError` if it holds none. Skips lines and files that are not
+    whole."""
     skipped: list[str] = []
     history, executions = read_metrics(folder), _executions(folder / "executions", skipped)
     if not history and executions.empty:
@@ -75,8 +76,8 @@ def has_ended(folder: Path) -> bool:
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a resumed
-    run repeats, the later metrics count."""
+    """The metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a
+    resumed run repeats, the later metrics count."""
     entries: list[dict[str, Any]] = []
     for entry in read_lines(folder / METRICS_FILE)[0]:
         while entries and entries[-1]["step"] > entry["step"]:

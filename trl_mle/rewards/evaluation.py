@@ -58,7 +58,8 @@ class Evaluation:
 
 
 def columns_of(evaluations: Sequence[Evaluation]) -> dict[str, list[Any]]:
-    """Evaluations as columns of TRL's completions table, which people read; if equal programs run once, `reused`, too."""
+    """Evaluations as columns of TRL's completions table, which people read; if equal programs run once, `reused`,
+    too."""
     columns: dict[str, list[Any]] = {
         "duration_s": [item.duration_s for item in evaluations],
         "outcome": [str(item.outcome) for item in evaluations],

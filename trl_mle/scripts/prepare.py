@@ -21,7 +21,8 @@ INSTALL = (
 
 
 def prepare(competition_id: str, data_dir: str | None) -> Path:
-    """Downloads a competition unless it is already prepared. Raises [`CompetitionError`] if it could not be prepared."""
+    """Downloads a competition unless it is already prepared. Raises [`CompetitionError`] if it could not be
+    prepared."""
     if competition_id not in MLEBENCH_COMPETITIONS and bench_folder(competition_id) is None:
         hint = did_you_mean(competition_id, MLEBENCH_COMPETITIONS) or f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
         raise CompetitionError(f"{competition_id!r} is not one of MLE-bench's twelve competitions; {hint}")

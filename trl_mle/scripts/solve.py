@@ -61,7 +61,8 @@ def seconds_of(text: str) -> float:
 
 
 def solve(args: SolveArguments) -> Path:
-    """Searches for the best submission, writes it, and prints a summary. Raises `ValueError` without a valid program."""
+    """Searches for the best submission, writes it, and prints a summary. Raises `ValueError` without a valid
+    program."""
     began = monotonic()
     competition = load_competition(args.competition, args.data_dir)
     final = final_competition(competition)

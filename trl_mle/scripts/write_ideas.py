@@ -44,8 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def ask_for_ideas(competition: Competition, policy: str, count: int) -> list[Idea]:
-    """Asks a policy, as for [`~trl_mle.evaluation.policies.load_policy`], once for so many ideas. Raises `ValueError` if
-    its answer names no model of scikit-learn."""
+    """Asks a policy, as for [`~trl_mle.evaluation.policies.load_policy`], once for so many ideas. Raises `ValueError`
+    if its answer names no model of scikit-learn."""
     check_policy(policy)
     numbers = competition.scoring.takes is Takes.NUMBERS
     example = "ExtraTreesRegressor(n_estimators=300)" if numbers else "ExtraTreesClassifier(n_estimators=300)"

@@ -135,9 +135,9 @@ def _training_arguments(config: StarterConfig, max_steps: int) -> SFTConfig:
 
 
 def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
-    """Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. Its chat template
-    renders only the first line of the user's message, `Kaggle competition: <id>`. `max_steps` overrides the one epoch
-    of training, if positive."""
+    """Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. Its chat
+    template renders only the first line of the user's message, `Kaggle competition: <id>`. `max_steps` overrides the
+    one epoch of training, if positive."""
     start = time.perf_counter()
     console = PlainConsole()
     set_seed(config.seed)

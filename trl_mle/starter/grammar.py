@@ -29,8 +29,8 @@ MIXING = 0.15  # with a uniform guess
 
 @cache
 def find_tasks(competition: str) -> tuple[Task, ...]:
-    """The ways to solve a competition, one of which a program takes: a key of `TASKS`, optionally followed by a mirror's
-    size and seed, or the folder of a table, as `trl-mle new` makes it."""
+    """The ways to solve a competition, one of which a program takes: a key of `TASKS`, optionally followed by a
+    mirror's size and seed, or the folder of a table, as `trl-mle new` makes it."""
     name = competition.partition("?")[0]
     if name in TASKS:
         return TASKS[name]
@@ -46,8 +46,8 @@ Drawn = TypeVar("Drawn", Part, Estimator)
 
 
 class Sketcher:
-    """Writes completions for a competition: a one-line plan, then a program. `slip_rate` is the probability of a mistake
-    at each place where one can happen. `choices` are those of the last program."""
+    """Writes completions for a competition: a one-line plan, then a program. `slip_rate` is the probability of a
+    mistake at each place where one can happen. `choices` are those of the last program."""
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
         self.tasks = find_tasks(competition)

@@ -21,7 +21,8 @@ class ReplayedBatch(Batch):
     logps_taken: bool = False  # whether their log-probabilities are in place
 
     def take_logps(self, width: int) -> torch.Tensor | None:
-        """Returns, once, the rollouts' log-probabilities when they were sampled, padded to `width`, if there are any."""
+        """Returns, once, the rollouts' log-probabilities when they were sampled, padded to `width`, if there are
+        any."""
         if self.logps_taken or self.rollouts[0].policy_logps is None:
             return None
         self.logps_taken = True

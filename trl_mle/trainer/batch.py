@@ -67,7 +67,8 @@ class Batch:
         return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
 
     def paid(self, advantages: torch.Tensor, weighted: torch.Tensor, mask: torch.Tensor) -> list[tuple]:
-        """For each completion: unweighted and weighted advantage (means over the mask, if per token), weight and Δt."""
+        """For each completion: unweighted and weighted advantage (means over the mask, if per token), weight and
+        Δt."""
         means = [
             values if values.dim() == 1 else (values * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
             for values in (advantages, weighted)

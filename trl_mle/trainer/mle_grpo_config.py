@@ -30,7 +30,8 @@ class MLEGRPOConfig(GRPOConfig):
         begin_program (`bool`, *optional*, defaults to `True`):
             Whether the first lines of a program begin each answer. `False` for a short plan first, as in the paper.
         ideas (`str`, *optional*, defaults to `"none"`):
-            What groups are asked to fit, in turn: `"default"`, a YAML file, or `"none"`. See [`~trl_mle.prompts.Ideas`].
+            What groups are asked to fit, in turn: `"default"`, a YAML file, or `"none"`. See
+            [`~trl_mle.prompts.Ideas`].
         improve_probability (`float`, *optional*, defaults to `0.5`):
             Probability that a group improves an earlier valid solution, or with `ideas` varies its idea.
         pool_size (`int`, *optional*, defaults to `64`):

@@ -44,8 +44,8 @@ def load_mirror(competition_id: str) -> Competition:
 
 
 def make_mirror(competition_id: str, prepared: Path, rows: int | None = None, seed: int = 0) -> None:
-    """Writes `public/` and `private/` of a mirror, a key of `MIRRORS`, into a folder; equal arguments give equal bytes.
-    A quarter of the rows is the test set."""
+    """Writes `public/` and `private/` of a mirror, a key of `MIRRORS`, into a folder; equal arguments give equal
+    bytes. A quarter of the rows is the test set."""
     mirror, layout, facts = MIRRORS[competition_id], MLEBENCH_COMPETITIONS[competition_id], FACTS[competition_id]
     rows = facts["rows"] if rows is None else rows
     least = facts.get("least_rows", LEAST_ROWS)

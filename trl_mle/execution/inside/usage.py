@@ -260,8 +260,8 @@ def exceeds_disk(job: dict[str, Any], pids: list[int], looks_at_maps: bool) -> b
 
 
 def watch(job: dict[str, Any], exceeded: Callable[[dict[str, Any], int], str | None], found: int) -> None:
-    """Checks the program until it exceeds a limit, and writes which one, or an error. In its own thread, because reading
-    a process's memory waits while that process forks."""
+    """Checks the program until it exceeds a limit, and writes which one, or an error. In its own thread, because
+    reading a process's memory waits while that process forks."""
     try:
         look, reason = 0, None
         while reason is None:

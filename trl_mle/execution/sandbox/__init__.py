@@ -23,7 +23,8 @@ REMEDY = "; or ".join(
 
 
 def candidate_tiers(sandbox: str) -> list[Tier]:
-    """Tiers to try, the strongest first: all for `"auto"`, or the named one. Raises `SandboxError` if there is none."""
+    """Tiers to try, the strongest first: all for `"auto"`, or the named one. Raises `SandboxError` if there is
+    none."""
     if sandbox == "auto":
         return [tier() for tier in TIERS]
     kinds: tuple[type[Tier], ...] = (*TIERS, NoIsolation)

@@ -114,8 +114,8 @@ def _others_may_enter(path: str) -> bool:
 
 
 def capabilities(public_dir: Path, python: Interpreter) -> int:
-    """The only capability, if any, that a program started by root keeps under Landlock: to reach the Python environment
-    and the data inside a folder that others may not enter."""
+    """The only capability, if any, that a program started by root keeps under Landlock: to reach the Python
+    environment and the data inside a folder that others may not enter."""
     folders = [*map(os.path.realpath, python.folders), os.path.realpath(public_dir)]
     if os.geteuid() != 0 or all(map(_others_may_enter, folders)):
         return 0

@@ -16,8 +16,8 @@ PACKAGES = [
     "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
     "sklearn.tree",
 ]  # fmt: skip
-# Proves that programs have the packages that every prompt lists, also if the warm parent has imported them: prints names,
-# and versions of the required ones
+# Proves that programs have the packages that every prompt lists, also if the warm parent has imported them: prints
+# names, and versions of the required ones
 IMPORTS = f"""
 import importlib, importlib.util
 for name in {REQUIRED}:

@@ -57,8 +57,8 @@ class Weighting:
 def weight_metrics(
     advantages: Sequence[float], weighted: Sequence[float], weights: Sequence[float], durations: Sequence[float | None]
 ) -> dict[str, float]:
-    """The effect of the weights on a batch, from its advantages before and after them: the net push on all completions,
-    the equivalent number of equally weighted ones, and what the weights add in each quartile of Δt."""
+    """The effect of the weights on a batch, from its advantages before and after them: the net push on all
+    completions, the equivalent number of equally weighted ones, and what the weights add in each quartile of Δt."""
     squares = sum(weight**2 for weight in weights)
     metrics = {
         "weighted_advantage/sum": sum(weighted),
