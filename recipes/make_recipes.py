@@ -30,7 +30,8 @@ OBJECTIVES = {
     },
     "qwen2.5-3b-instruct-max-at-k": {
         "title": "The paper's setting (https://huggingface.co/papers/2509.01684), except for the objective,",
-        "objective": "objective: max_at_k  # valid programs, and the best of 8, in groups of 16; see docs/objective.md",
+        "objective": "objective: max_at_k  # valid programs, and the best of 8, in groups of 16; "
+        "see docs/objective.md",
     },
 }
 
