@@ -52,7 +52,7 @@ def recipes(args: argparse.Namespace) -> int:
 def new(args: argparse.Namespace) -> int:
     from trl_mle.scripts.new import new
 
-    stem = re.sub(r"(?i)(\.[a-z]\w{,6})?(\.(gz|bz2|xz|zip))?$", "", Path(args.table).name, count=1)
+    stem = re.sub(r"(?i)\.[a-z]\w{,6}$", "", Path(args.table).name, count=1)
     folder, test = Path(args.to or stem), Path(args.test) if args.test else None
     options = args.id, args.test_share, test, _direction(args), args.split, args.read_csv
     new(Path(args.table), args.target, args.metric, folder, *options)
