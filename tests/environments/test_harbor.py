@@ -360,7 +360,7 @@ def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
     module = "def error(y_true, y_pred):\n    return 0.5\n"
     write_files(tmp_path, {"own/competition.yaml": config, "my_package/metrics.py": module})
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(CompetitionError, match="put its metric .* into one file"):
+    with pytest.raises(CompetitionError, match="into one file"):
         export_harbor(TaskSet([str(tmp_path / "own")]), tmp_path / "harbor")
     assert not (tmp_path / "harbor").exists()  # nor half of it
     assert not list(tmp_path.glob(".harbor*"))
