@@ -11,7 +11,7 @@ def lines(folder, pattern="**/*.py"):
 
 
 def test_the_house_does_not_grow():
-    assert lines("trl_mle") <= 20_290
+    assert lines("trl_mle") <= 20_283
     assert lines("tests") <= 21_550
     assert lines("benchmarks", "*.py") <= 2_620  # not benchmarks/milestones, which are data
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").glob("*.md")) <= 15_830

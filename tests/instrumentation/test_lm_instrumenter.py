@@ -192,7 +192,7 @@ def test_of_long_strings_the_beginning_is_shown_and_lines_keep_their_numbers(sou
 @pytest.mark.parametrize("mode", ["quote", "rewrite"])
 def test_a_pretrained_model_changes_nothing_else(smollm2, mode):
     """Whatever a small model answers, the program stays what it was, with prints."""
-    instrumenter = LmInstrumenter(TransformersModel(str(smollm2), dtype="float32"), mode)
+    instrumenter = LmInstrumenter(TransformersModel(str(smollm2)), mode)
     (program,) = instrumenter.instrument_many([SOURCE])
     assert program.original == SOURCE
     verify(SOURCE, program.source, program.nonce)

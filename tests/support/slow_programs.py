@@ -22,7 +22,7 @@ def train(seconds, timeout_s, extended, arguments):
     torch.distributed.init_process_group("gloo", timeout=timedelta(seconds=300))  # until both have started
     torch.distributed.barrier()
     distributed_c10d._set_pg_timeout(timedelta(seconds=timeout_s))
-    from trl_mle import launching
+    from trl_mle.launching import processes
     from trl_mle.trainer import MLEGRPOTrainer
 
     rank = torch.distributed.get_rank()
@@ -33,7 +33,7 @@ def train(seconds, timeout_s, extended, arguments):
 
     MLEGRPOTrainer._generate_single_turn = programs
     if not extended:
-        launching.extend_ddp_timeout = lambda args, programs_s: None
+        processes.extend_ddp_timeout = lambda args, programs_s: None
     sys.argv = [SCRIPT, *arguments]
     runpy.run_path(SCRIPT, run_name="__main__")
 
