@@ -1,5 +1,6 @@
 """Runs programs on this machine: one per slot at a time, isolated, timed, bounded, and fully cleaned up."""
 
+import contextlib
 import logging
 import math
 import os
@@ -119,13 +120,17 @@ class LocalExecutor(Executor):
         self.timeout_s = timeout_s
         self.memory_mb = memory_mb
         self.threads_per_program = threads_per_program
-        self._run_dir, self._run_dir_fd = make_run_dir()
-        self._slots_fd = hold(self._slots.folder)
+        self._run_dir, lock = make_run_dir()
+        self._closing = contextlib.ExitStack()
+        for fd in (lock, hold(self._slots.folder)):
+            self._closing.callback(os.close, fd)
+        self._closing.callback(remove_run_dir, self._run_dir)
         # One for each slot, and the last one for checks. Files written by a program count as memory, too.
         self._groups = cgroups.make_groups(self._run_dir, self.max_parallel + 1, memory_mb + disk_mb, max_processes)
         self._checked: set[Path] = set()
         self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
+        self._closing.callback(self._threads.shutdown)  # queued programs find it closed
         settings = {
             "memory_mb": memory_mb,
             "disk_mb": disk_mb,
@@ -151,6 +156,7 @@ class LocalExecutor(Executor):
             self._runner = Runner(
                 tier, self._python, self._run_dir, self._groups, settings, packages, self._slots.cores
             )
+            self._closing.callback(self._runner.close)
             try:
                 tier.check_available()
                 if tier.isolates:
@@ -227,11 +233,7 @@ class LocalExecutor(Executor):
 
     def close(self) -> None:
         self._closed.set()
-        self._runner.close()
-        self._threads.shutdown(wait=True)  # queued programs find it closed
-        remove_run_dir(self._run_dir)
-        for fd in (self._run_dir_fd, self._slots_fd):
-            os.close(fd)
+        self._closing.close()
 
     def check(self, competition: Competition) -> None:
         """Starts the process that programs share, which otherwise happens with the first program. Raises
