@@ -178,7 +178,7 @@ def one_sandbox(monkeypatch):
 
 
 def test_run(trl_mle, wine, tmp_path, one_sandbox):
-    """Of a program that fails, and with rows held out."""
+    """It says why a program fails, and scores held-out rows."""
     solution = tmp_path / "solution.py"
     solution.write_text(PROGRAM.replace("input/test.csv", "input/tests.csv"))
     code, out, _ = trl_mle("run", "wine", solution)

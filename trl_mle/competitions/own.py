@@ -261,7 +261,7 @@ def _hidden(
     rows: pd.DataFrame, examples: _Examples, split: str | None, share: float, date_format: Any
 ) -> tuple[np.ndarray, str]:
     """A mask of the hidden rows, and what the description says about them."""
-    order = ""
+    order, times = "", None
     if split is None:
         report_splits(examples.features)
         is_test = held_out_rows(examples.answers.set_index(examples.ids.to_numpy()), share)
@@ -278,7 +278,7 @@ def _hidden(
             order = f"By `{name}`, the rows of test.csv come after those of train.csv."
     if not is_test.any() or is_test.all():
         raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
-    if order.startswith("By"):
+    if times is not None:
         ends = times[~is_test].max(), times[is_test].min()
         logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(moment, ends))
     return is_test, order
