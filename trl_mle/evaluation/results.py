@@ -43,8 +43,7 @@ def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -
 def best_program(evaluations: Sequence[Evaluation], competition: Competition) -> Evaluation | None:
     """The valid evaluation with the best score (on the validation rows, if rows are held out); the first of ties."""
     valid = [(evaluation, score) for evaluation in evaluations if (score := score_of(evaluation)) is not None]
-    best = max(valid, key=lambda pair: gain(pair[1], competition.higher_is_better), default=(None, None))
-    return best[0]
+    return max(valid, key=lambda pair: gain(pair[1], competition.higher_is_better), default=(None, None))[0]
 
 
 def figures(name: str, competition: Competition, evaluations: Sequence[Evaluation]) -> dict[str, Any]:
