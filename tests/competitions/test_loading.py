@@ -6,20 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.prepared_folders import write_prepared_folder
 
 from trl_mle.competitions import CompetitionError, TaskSet, list_competitions, load_competition
-from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.loading import id_of
-from trl_mle.competitions.mirrors import MIRRORS
 from trl_mle.competitions.own import final_competition
 
 
 SPOOKY = "spooky-author-identification"
-
-
-def test_list():
-    assert list_competitions()[:4] == ["digits", "breast-cancer", "diabetes", "wine"]
-    assert len(set(list_competitions())) == 4 + len(MLEBENCH_COMPETITIONS) + len(MIRRORS)
 
 
 @pytest.mark.parametrize("name", ["digit", "Digits", "xyz", ""])
@@ -29,20 +23,17 @@ def test_unknown_ids_name_others(name):
     assert any(other in str(error.value) for other in list_competitions())
 
 
-def test_unprepared_ones_name_the_command(tmp_path):
+def test_data_dir_comes_from_the_argument_the_variable_or_the_cache(tmp_path, monkeypatch):
     with pytest.raises(CompetitionError, match=f"prepare it with: mlebench prepare -c {SPOOKY}$"):
         load_competition(SPOOKY, data_dir=tmp_path)
-
-
-def test_data_dir_comes_from_the_argument_the_variable_or_the_cache(spooky_dir, tmp_path, monkeypatch):
-    assert load_competition(SPOOKY, data_dir=str(spooky_dir)).public_dir.is_relative_to(spooky_dir)
-    monkeypatch.setenv("MLEBENCH_DATA_DIR", str(spooky_dir))
-    assert load_competition(SPOOKY).public_dir.is_relative_to(spooky_dir)
+    data = tmp_path / "cache" / "mle-bench" / "data"
+    write_prepared_folder(SPOOKY, data)
+    assert load_competition(SPOOKY, data_dir=str(data)).public_dir.is_relative_to(data)
+    monkeypatch.setenv("MLEBENCH_DATA_DIR", str(data))
+    assert load_competition(SPOOKY).public_dir.is_relative_to(data)
     monkeypatch.delenv("MLEBENCH_DATA_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "cache" / "mle-bench").mkdir(parents=True)
-    (tmp_path / "cache" / "mle-bench" / "data").symlink_to(spooky_dir)
-    assert load_competition(SPOOKY).public_dir.is_relative_to(tmp_path / "cache")
+    assert load_competition(SPOOKY).public_dir.is_relative_to(data)
 
 
 @pytest.fixture
@@ -165,20 +156,15 @@ def refused(folder, config, reason):
         ("metric: \xff", "is not YAML"),
         ("id: 3", "'id' must be a name"),
         ("id_colum: house", "unexpected keyword argument 'id_colum'"),
-        ("1: 2", "keywords must be strings"),
-        ("target_columns: price", "lacks the columns 'p', 'r'"),
         ("target_columns: [price, price]", "target_columns must be different columns"),
         ("metric: rmsee", "unknown metric 'rmsee'; did you mean 'rmse'"),
-        ("metric: math.sqrt\nhigher_is_better: true\ntakes: x", "'x' is not a valid Takes"),
         ("metric: math.sqrt\nhigher_is_better: 'false'", "needs higher_is_better, true or false"),
-        ("group_column: town", "lacks the group_column 'town'"),
         ("metric: accuracy\ntext_columns: [house]", "text_columns among them"),
         ("answers: answers.csv", "lacks the file .*private/answers.csv"),
         ("answers: ../../../etc/passwd", "is not in the competition's own folder"),
         ("sample_submission: /etc/passwd", "is not in the competition's own folder"),
-        ("id: task:train/5", "'id' must not begin with"),
-        ("id: mirror:spooky-author-identification", "'id' must not begin with"),
-        ("id: hf://datasets/a/b", "'id' must not begin with"),
+        ("id: task:train/5", "'id' must be a name"),
+        ("id: hf://datasets/a/b", "'id' must be a name"),
     ],
 )
 def test_what_is_wrong_with_a_config_is_one_clear_line(lines, reason, own_folder):
@@ -196,9 +182,8 @@ def test_configs_without_what_they_need_or_with_aliases(own_folder):
 
 @pytest.mark.parametrize("key", ["id", "target_columns"])
 def test_hostile_values_of_a_config_are_one_clear_line(key, own_folder):
-    values = ["[" * 3000 + "]" * 3000, "&a [*a]", "0x" + "f" * 5000, "2001-99-99", "!!timestamp x", ".nan", "3"]
-    values += ["!!python/object/apply:os.system [true]", "{[1]: 2}", "!!binary eA=="]
-    for value in values:
+    values = ["[" * 3000 + "]" * 3000, "0x" + "f" * 5000, "!!timestamp x", "{[1]: 2}", "3"]
+    for value in (*values, "!!python/object/apply:os.system [true]"):
         config = f"metric: rmse\nid_column: house\n{key}: {value}"
         refused(own_folder, config, "competition.yaml|lacks the columns")
         assert isinstance(id_of(str(own_folder)), str)

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from trl_mle.competitions import CompetitionError
-from trl_mle.competitions.reading import as_read, read_options, read_table
+from trl_mle.competitions.reading import as_read, as_times, read_options, read_table
+from trl_mle.competitions.table_checks import holds_times
 
 
 TEXT = "Straße,größe,note\nAm Wall 1,70.5,a\nIn der Aue 3,120,b\n"
@@ -122,3 +123,24 @@ def test_names(tmp_path, caplog):
 @pytest.mark.parametrize("text", ['"a;b;c;d",e\n"1;2;3;4",5\n', '"height, cm";"weight, kg"\n1,70;70,5\n1,8;80,5\n'])
 def test_names_and_texts_may_hold_separators(tmp_path, text):
     assert len(read(tmp_path, text).columns) == 2
+
+
+HOURS = pd.Series(pd.date_range("2018-03-05 01:05", periods=400, freq="25h"))
+
+
+@pytest.mark.parametrize("form", ["%d/%m/%Y %I:%M %p", "%m/%d/%Y %H:%M", "%d.%m.%y %H:%M", "%b %d, %Y %H:%M"])
+def test_all_dates_of_a_column_have_one_format_which_is_named(form):
+    """Pandas alone would swap day and month where the day is at most 12."""
+    cells = HOURS.dt.strftime(form)
+    assert holds_times(cells)
+    assert (as_times(cells, form).dt.tz_localize(None) == HOURS).all()
+    for unclear in (cells, pd.Series(["2024-02-01", "1 Jan 2024"]), pd.Series(["2024-01-02", ""])):
+        with pytest.raises(CompetitionError, match="--read_csv date_format="):
+            as_times(unclear)
+    with pytest.raises(CompetitionError, match=f"'x' in row 0, which is not {form}"):
+        as_times(pd.Series(["x"]), form)
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d", "%Y%m%d", "%Y"])
+def test_dates_in_iso_8601_and_numbers_are_times(form):
+    assert as_times(HOURS.dt.strftime(form)).is_monotonic_increasing

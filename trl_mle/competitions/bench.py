@@ -26,7 +26,7 @@ LEAST_S, SLOWER = 60.0, 20.0  # what others may take: seconds, or times as long 
 
 
 def bench_folder(competition_id: str) -> Path | None:
-    """The folder of a competition in an installed `mlebench`, which is not imported; `None` if there is none."""
+    """The folder of a competition in an installed `mlebench`, which is not imported, if any."""
     package = find_spec("mlebench") if re.fullmatch(r"[\w-]+", competition_id) else None
     for location in (package.submodule_search_locations or []) if package else []:
         if (folder := Path(location) / "competitions" / competition_id).is_dir():
@@ -60,7 +60,7 @@ class BenchCompetition(Competition):
     def _graded(self, submission: str) -> dict[str, Any]:
         # No program can choose to be our failure: it is invalid if the grader, which works on others, fails twice
         for _ in range(2):
-            control = self._control()
+            control = self._grader.ask(CONTROL_S, ask="control", name=self.id)
             limit_s = min(max(LEAST_S, SLOWER * control["seconds"]), CONTROL_S)
             try:
                 return self._grader.ask(limit_s, ask="grade", name=self.id, submission=submission)
@@ -70,16 +70,10 @@ class BenchCompetition(Competition):
                 failure = error
         return {"invalid": f"the grader fails on it: {failure}"}
 
-    def _control(self) -> dict[str, Any]:
-        return self._grader.ask(CONTROL_S, ask="control", name=self.id)
-
-    def predictions(self, submission: bytes) -> pd.DataFrame:
-        raise CompetitionError(f"only MLE-bench's code reads the submissions of {self.id!r}")
-
     def check_answers(self) -> None:
         """Raises [`CompetitionError`] if the grader scores nothing."""
         try:
-            works = self._control()["works"]
+            works = self._grader.ask(CONTROL_S, ask="control", name=self.id)["works"]
         except GradingFailed as error:
             raise CompetitionError(f"{self.id!r} cannot be graded: {error}") from error
         if not works:
@@ -96,8 +90,7 @@ def load_bench(competition_id: str, data_dir: Path) -> BenchCompetition:
         facts = _grader(str(data_dir), os.getpid()).ask(CONTROL_S, ask="describe", name=competition_id)
         columns = list(pd.read_csv(facts["sample_submission"], nrows=0).columns)
     except (GradingFailed, OSError, ValueError) as error:
-        why = " ".join(str(error).split())
-        raise CompetitionError(f"{competition_id!r} cannot be loaded by mlebench: {why}") from error
+        raise CompetitionError(f"{competition_id!r} cannot be loaded by mlebench: {error}") from error
     return BenchCompetition(
         id=competition_id,
         metric=facts["metric"],
@@ -123,7 +116,7 @@ class BenchGrader:
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, limit_s: float, **question: str) -> dict[str, Any]:
-        """The answer of `bench_grader.py` to a question. Raises [`GradingFailed`] if there is none in time."""
+        """The answer of `bench_grader.py` to a question. Raises [`GradingFailed`] without one in time."""
         with self._lock:
             process = self._process
             if process is None or process.poll() is not None:

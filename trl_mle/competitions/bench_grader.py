@@ -56,7 +56,7 @@ def control(data_dir: str, name: str) -> dict[str, Any]:
 
 
 def grade(data_dir: str, name: str, submission: str) -> dict[str, Any]:
-    """The score, or why there is none."""
+    """The score, or why the submission is invalid, or the grader failed."""
     from mlebench.grade_helpers import InvalidSubmissionError
 
     try:

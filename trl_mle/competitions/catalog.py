@@ -1,6 +1,5 @@
 """The paper's 12 MLE-bench competitions, and loading of prepared folders."""
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +51,8 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
             raise CompetitionError(f"{competition_id!r} lacks the file {path}")
     try:
         columns = list(pd.read_csv(sample, nrows=0).columns)
-    except ValueError as error:  # pandas' errors, and text that is not UTF-8
-        raise CompetitionError(f"{competition_id!r}: {sample} is not a csv file: {error}") from error
-    try:
         metric = find_metric(layout.metric, layout.higher_is_better, layout.takes)
-    except ValueError as error:
+    except ValueError as error:  # pandas' errors, and text that is not UTF-8, among them
         raise CompetitionError(f"{competition_id!r}: {error}") from error
     targets = layout.target_columns or tuple(name for name in columns if name != layout.id_column)
     if missing := [name for name in (layout.id_column, *targets) if name not in columns]:
@@ -65,10 +61,6 @@ def competition_from_folder(competition_id: str, layout: Layout, prepared: Path)
         raise CompetitionError(
             f"{competition_id!r}: target_columns must be different columns without the id, and text_columns among them"
         )
-    if layout.group_column is not None and (train := public / "train.csv").is_file():
-        with train.open(encoding="utf-8-sig", errors="replace") as file:
-            if layout.group_column not in next(csv.reader(file), ()):
-                raise CompetitionError(f"{competition_id!r}: {train} lacks the group_column {layout.group_column!r}")
     shared = vars(layout) | {"sample_submission": sample, "answers": answers, "target_columns": targets}
     del shared["higher_is_better"], shared["takes"]  # of the metric
     custom_metric = None if layout.metric in METRICS else metric

@@ -214,8 +214,6 @@ class Competition:
         held_out = held_out_rows(self._answers, self.holdout)
         for what, rows in (("validation", ~held_out), ("held-out", held_out)):
             try:
-                if not rows.any():
-                    raise ValueError("there are none")
                 self._score(self._answers[rows], _best_predictions(self._answers[rows]))
             except ValueError as error:
                 where = f"the {what} rows of {self.id!r}, {rows.sum()} of {len(rows)} with holdout {self.holdout:g}"

@@ -64,7 +64,7 @@ class Package(NamedTuple):
 
 
 def find_packages(folder: Path) -> list[Path]:
-    """The packages in a folder: itself, or its subfolders. Raises [`CompetitionError`] if there are none."""
+    """The packages in a folder: itself, or its subfolders. Raises [`CompetitionError`] without one."""
     folder = folder.resolve()  # the name of `.` is empty
     if any((folder / name).is_dir() for name in PUBLIC[:-1]) or any((folder / name).is_file() for name in ANSWERS):
         return [folder]
@@ -103,9 +103,7 @@ def import_package(folder: Path, to: Path, metric: str, higher_is_better: bool |
         except TypeError as error:  # the mean of texts
             raise CompetitionError(f"{metric} cannot score {', '.join(targets)}: {error}") from error
         write_file(staged / "public" / "sample_submission.csv", csv_text(guess))
-        competition = write_config(staged, layout, targets)
-        if not (score := competition.grade(competition.sample_submission)).valid:
-            raise CompetitionError(f"{metric} cannot score a constant guess: {score.error}")
+        write_config(staged, layout, targets)
     return load_competition(str(to.absolute()))
 
 
@@ -139,13 +137,15 @@ def _are_equal(column: pd.Series, target: pd.Series) -> bool:
 
 def _answers(package: Package) -> tuple[pd.DataFrame, str]:
     """The answers, with the columns of the sample submission, all cells as texts; and the column with the ids."""
-    answers, name = pd.read_csv(package.answers, dtype=str, na_filter=False), package.answers.name
+    name = package.answers.name
+    answers = pd.read_csv(package.answers, dtype=str, na_filter=False)
     sample = None if package.sample is None else pd.read_csv(package.sample, dtype=str, na_filter=False)
     if sample is not None:
-        lacking, others = ([col for col in a if col not in b] for a, b in ((sample, answers), (answers, sample)))
+        lacking = list(sample.columns.difference(answers.columns))
+        others = list(answers.columns.difference(sample.columns))
         if len(lacking) == len(others) == 1:  # the one prediction has another name in the sample submission
-            answers, lacking = answers.rename(columns={others[0]: lacking[0]}), []
-        if lacking:
+            answers = answers.rename(columns={others[0]: lacking[0]})
+        elif lacking:
             raise CompetitionError(f"{name} lacks {listed(lacking)}, which the sample submission has")
         answers = answers[list(sample)]
     for column in answers if len(answers.columns) > 1 else ():

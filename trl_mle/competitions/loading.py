@@ -110,7 +110,7 @@ def _is_path(competition_id: str) -> bool:
 
 
 def _default_id(path: str) -> str:
-    """The path of a folder, or its name where the path has none, as in `./`."""
+    """The path of a folder, or its name for a path such as `./`."""
     return path if path_slug(path) else Path(path).expanduser().resolve().name
 
 
@@ -129,17 +129,14 @@ def _prepared(competition_id: str, folder: Path) -> Path:
 def _load_folder(competition_id: str, folder: Path) -> Competition:
     config = folder / CONFIG
     if not config.is_file():
-        raise CompetitionError(
-            f"{competition_id!r} needs a file {config} with 'metric: roc_auc' and 'id_column: id', or the like; for "
-            "one of MLE-bench's, install mlebench"
-        )
+        what = f"{competition_id!r} needs a file {config}, see docs/competitions.md"
+        raise CompetitionError(f"{what}; for one of MLE-bench's, install mlebench")
     content = _read_config(config)
     default = _default_id(competition_id)
     name = content.pop("id", default)
-    if not (isinstance(name, str) and path_slug(name)):
-        raise CompetitionError(f"{config}: 'id' must be a name with a letter from a to z or a digit, not {name!r}")
-    if name != default and name.startswith((PREFIX, TASK_PREFIX, HUB_PREFIX)):
-        raise CompetitionError(f"{config}: 'id' must not begin with {name.partition(':')[0]}:")
+    is_ours = name != default and str(name).startswith((PREFIX, TASK_PREFIX, HUB_PREFIX))
+    if is_ours or not (isinstance(name, str) and path_slug(name)):
+        raise CompetitionError(f"{config}: 'id' must be a name with letters from a to z, not {name!r}")
     prepared = folder / "prepared" if (folder / "prepared").is_dir() else folder
     facts: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in content.items()}
     try:

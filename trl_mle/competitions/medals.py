@@ -7,6 +7,7 @@ import pandas as pd
 
 from trl_mle.competitions.bench import bench_folder
 from trl_mle.competitions.competition import Competition, CompetitionError
+from trl_mle.competitions.metrics import gain
 
 
 class MedalThresholds(NamedTuple):
@@ -30,10 +31,7 @@ def medal_thresholds(competition: Competition) -> MedalThresholds | None:
 
 
 def human_rank(competition: Competition, score: float) -> float | None:
-    """
-    The share of Kaggle's teams with a worse score, as in MLE-Dojo (https://huggingface.co/papers/2505.07782); `None`
-    without the leaderboard.
-    """
+    """The share of Kaggle's teams with a worse score, as in MLE-Dojo (https://huggingface.co/papers/2505.07782)."""
     if (scores := leaderboard(competition)) is None:
         return None
     return float(np.mean(scores < score if competition.higher_is_better else scores > score))
@@ -67,7 +65,6 @@ def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalT
 def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> str | None:
     """`"gold"`, `"silver"`, `"bronze"` or none."""
     for name in ("gold", "silver", "bronze"):
-        threshold = getattr(thresholds, name)
-        if score >= threshold if higher_is_better else score <= threshold:
+        if gain(score - getattr(thresholds, name), higher_is_better) >= 0:
             return name
     return None

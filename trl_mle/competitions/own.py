@@ -13,11 +13,10 @@ import yaml
 
 from trl_mle.competitions.catalog import CONFIG
 from trl_mle.competitions.competition import Competition, CompetitionError, path_slug
-from trl_mle.competitions.dates import as_times
 from trl_mle.competitions.loading import list_competitions, load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import check_links, csv_text, description, new_folder, write_file
-from trl_mle.competitions.reading import as_read, clean_name, listed, read_table, shortened
+from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, read_table, shortened
 from trl_mle.competitions.split import held_out_rows, last_rows, whole_groups
 from trl_mle.competitions.table_checks import ID_NAME, report_copies, report_splits, report_telling_columns
 from trl_mle.competitions.targets import (
@@ -85,9 +84,13 @@ def new_competition(
     Raises:
         `ValueError`, `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
-    _check(folder, test_share)
+    if not path_slug(folder.name) or folder.name in list_competitions():
+        raise CompetitionError(f"{folder.name!r} lacks letters from a to z, or is ours: take another --to")
+    if not 0 < test_share < 1:
+        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
     options = dict(read_csv or {})
-    targets, id_column = [clean_name(name) for name in targets], id_column and clean_name(id_column)
+    targets = [clean_name(name) for name in targets]
+    id_column = None if id_column is None else clean_name(id_column)
     scoring = find_metric(metric, higher_is_better)
     with new_folder(folder, FileExistsError(f"{folder} exists: name another folder with --to")) as staged:
         rows = _labelled(read_table(table, options), table, targets, id_column)
@@ -95,9 +98,11 @@ def new_competition(
             scoring = scoring._replace(takes=what_it_takes(rows[targets]))
         examples = _examples(rows, targets, id_column, metric, scoring)
         is_test, order = _hidden(rows, examples, split, test_share, options.get("date_format"))
-        shown, known = [examples.ids] * examples.has_own_ids, examples.targets
-        report_copies(pd.concat([examples.features, known], axis=1), is_test)
-        report_telling_columns(as_read(pd.concat([*shown, examples.features], axis=1)), as_read(known))
+        if not is_test.any() or is_test.all():
+            raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
+        report_copies(pd.concat([examples.features, examples.targets], axis=1), is_test)
+        ids = [examples.ids] if examples.has_own_ids else []
+        report_telling_columns(as_read(pd.concat([*ids, examples.features], axis=1)), as_read(examples.targets))
         files: dict[str, pd.DataFrame | str] = {**_files(examples, is_test)}
         if test is not None:
             files |= _final_files(read_table(test, options), test, examples)
@@ -107,31 +112,14 @@ def new_competition(
         layout |= _columns(examples.answers, is_test, split)
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
-        _write(staged, files, layout, targets)
+        for name, part in files.items():
+            write_file(staged / name, part if isinstance(part, str) else csv_text(part))
+        write_config(staged, layout, targets)
     return load_competition(str(folder.absolute()))
 
 
-def _check(folder: Path, test_share: float) -> None:
-    if not path_slug(folder.name) or folder.name in list_competitions():
-        raise CompetitionError(
-            f"{folder.name!r} lacks letters from a to z, or is a competition of ours: take another --to"
-        )
-    if not 0 < test_share < 1:
-        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
-
-
-def _write(
-    staged: Path, files: Mapping[str, pd.DataFrame | str], layout: Mapping[str, Any], targets: Sequence[str]
-) -> None:
-    for name, part in files.items():
-        write_file(staged / name, part if isinstance(part, str) else csv_text(part))
-    competition = write_config(staged, layout, targets)
-    if not (score := competition.grade(competition.sample_submission)).valid:
-        raise CompetitionError(f"{layout['metric']} cannot score a constant {', '.join(targets)}: {score.error}")
-
-
-def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> Competition:
-    """Completes a competition by its `competition.yaml`, and loads it. Raises [`CompetitionError`]."""
+def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]) -> None:
+    """Completes a competition by its `competition.yaml`. Raises [`CompetitionError`] if it cannot be graded."""
     write_file(staged / CONFIG, yaml.safe_dump(dict(layout), sort_keys=False, allow_unicode=True))
     competition = load_competition(str(staged))
     try:
@@ -139,7 +127,8 @@ def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]
             part.check_answers()
     except CompetitionError as error:  # it names a file that goes with the temporary folder
         raise CompetitionError(f"{competition.metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
-    return competition
+    if not (score := competition.grade(competition.sample_submission)).valid:
+        raise CompetitionError(f"{competition.metric} cannot score a constant {', '.join(targets)}: {score.error}")
 
 
 def final_competition(competition: Competition) -> Competition | None:
@@ -211,17 +200,18 @@ def _files(examples: _Examples, is_test: np.ndarray) -> dict[str, pd.DataFrame]:
 
 def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[str, pd.DataFrame]:
     """The files of [`final_competition`], with all labels, for these rows without. Generated ids count from 0."""
-    id_column, features, answers = str(examples.ids.name), list(examples.features), examples.answers
+    id_column = str(examples.ids.name)
+    features = list(examples.features)
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
         raise CompetitionError(f"{table} lacks {listed(missing)}, which the rows with labels have: add it")
     unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
     ids = unknown[id_column]
     _check_ids(ids)
-    placeholders = placeholder_answers(answers, examples.scoring.takes, len(rows))
+    placeholders = placeholder_answers(examples.answers, examples.scoring.takes, len(rows))
     return {
         f"{FINAL}/train.csv": examples.labelled,
         f"{FINAL}/test.csv": unknown[[id_column, *features]],
-        f"{FINAL}/sample_submission.csv": _sample(ids, answers, examples.scoring),
+        f"{FINAL}/sample_submission.csv": _sample(ids, examples.answers, examples.scoring),
         f"private/{FINAL}.csv": pd.DataFrame({id_column: ids, **placeholders}),
     }
 
@@ -261,27 +251,21 @@ def _hidden(
     rows: pd.DataFrame, examples: _Examples, split: str | None, share: float, date_format: Any
 ) -> tuple[np.ndarray, str]:
     """A mask of the hidden rows, and what the description says about them."""
-    order, times = "", None
     if split is None:
         report_splits(examples.features)
-        is_test = held_out_rows(examples.answers.set_index(examples.ids.to_numpy()), share)
-    else:
-        kind, _, name = split.partition(":")
-        name, rows = clean_name(name), rows.loc[examples.ids.index].drop(columns=list(examples.targets))
-        if kind not in ("time", "group") or name not in rows:
-            raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {_names(rows)}")
-        if kind == "group":
-            is_test, order = whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
-        else:
-            times = as_times(rows[name], date_format.get(name) if isinstance(date_format, dict) else date_format)
-            is_test = last_rows(times, share)
-            order = f"By `{name}`, the rows of test.csv come after those of train.csv."
-    if not is_test.any() or is_test.all():
-        raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
-    if times is not None:
-        ends = times[~is_test].max(), times[is_test].min()
-        logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(moment, ends))
-    return is_test, order
+        return held_out_rows(examples.answers.set_index(examples.ids.to_numpy()), share), ""
+    kind, _, column = split.partition(":")
+    name = clean_name(column)
+    rows = rows.loc[examples.ids.index].drop(columns=list(examples.targets))
+    if kind not in ("time", "group") or name not in rows:
+        raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {_names(rows)}")
+    if kind == "group":
+        return whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
+    times = as_times(rows[name], date_format.get(name) if isinstance(date_format, dict) else date_format)
+    is_test = last_rows(times, share)
+    ends = times[~is_test].max(), times[is_test].min()
+    logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(moment, ends))
+    return is_test, f"By `{name}`, the rows of test.csv come after those of train.csv."
 
 
 def moment(time: Any) -> str:

@@ -38,12 +38,8 @@ def new_folder(folder: Path, refusal: Exception) -> Iterator[Path]:
     if folder.exists():
         raise refusal
     parent = folder.absolute().parent
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        staging = tempfile.TemporaryDirectory(dir=parent, prefix=f".{folder.name}-")
-    except OSError as error:
-        raise OSError(f"{folder} cannot be written: {error.strerror}") from error
-    with staging as name:
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f".{folder.name}-") as name:
         staged = Path(name, folder.name)
         yield staged
         try:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from charset_normalizer import from_bytes
 from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions.competition import CompetitionError
@@ -24,9 +23,6 @@ DIALECT = ("sep", "quotechar", "quoting", "escapechar", "doublequote", "skipinit
 PLACES = ("header", "names", "skiprows", "comment", "index_col", "usecols")
 VALUES = ("decimal", "thousands", "na_values")
 OPTIONS = (*DIALECT, *PLACES, "skipfooter", *VALUES, "encoding", "date_format")
-
-# Beside others, charset-normalizer takes short texts in these for those of old Macs and terminals, or for Chinese
-_ENCODINGS = ["utf_16", "cp1252", "cp1250", "cp1251", "cp1253", "cp1254"]
 _TOTAL = r"(?i)\W*(?:(?:grand|sub)[ -]?)?(?:totals?|sums?|summe|gesamt|average|mean)\W*"
 
 
@@ -98,6 +94,18 @@ def first_cell(cells: pd.Series, chosen: pd.Series) -> str:
     return f"{shortened(cells[row])!r} in row {row}" + (f" and {count - 1} more" if count > 1 else "")
 
 
+def as_times(cells: pd.Series, date_format: str | None = None) -> pd.Series:
+    """The cells as dates in this format, or as numbers or in ISO 8601. Raises [`CompetitionError`]."""
+    times = pd.to_numeric(cells, errors="coerce")
+    if date_format is not None or times.isna().any():
+        times = pd.to_datetime(cells, format=date_format or "ISO8601", errors="coerce", utc=True)
+    if (is_odd := times.isna()).any():
+        form = date_format or "a number or a date such as 2024-12-31"
+        what = f"{cells.name!r} is {first_cell(cells, is_odd)}, which is not {form}"
+        raise CompetitionError(f"{what}: correct it, or name the format, as in --read_csv date_format=%d/%m/%Y")
+    return times
+
+
 def shortened(text: str) -> str:
     """A text in one line of at most 40 letters."""
     text = " ".join(text.split())
@@ -113,10 +121,9 @@ def _text(path: Path, encoding: str | None) -> str:
     except (UnicodeDecodeError, LookupError):
         text = "\0"
     if "\0" in text:
-        guess = from_bytes(content, cp_isolation=_ENCODINGS).best()
-        name = "utf-16" if guess is None else guess.encoding
+        guess = "utf-16" if b"\0" in content else "cp1252"
         what = f"{path} is no text in {encoding or 'UTF-8'}"
-        raise CompetitionError(f"{what}: save it as CSV, or name its encoding, as in --read_csv encoding={name}")
+        raise CompetitionError(f"{what}: save it as CSV, or name its encoding, as in --read_csv encoding={guess}")
     return text
 
 

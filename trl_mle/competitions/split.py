@@ -17,7 +17,9 @@ def held_out_rows(answers: pd.DataFrame, share: float) -> np.ndarray:
     label with two or more rows has one in either part.
     """
     columns = [answers[name] for name in answers.columns]
-    codes = np.column_stack([_bins(column) if is_measured(column) else _codes(column) for column in columns])
+    codes = np.column_stack(
+        [_bins(column) if is_measured(column) else pd.factorize(column, sort=True)[0] for column in columns]
+    )
     _, labels, sizes = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
     # Rounding errors of the labels compensate each other: labels with a single row are distributed, too
     counts = np.diff(np.floor(np.cumsum(sizes) * share), prepend=0).astype(int)
@@ -51,10 +53,6 @@ def whole_groups(groups: pd.Series, share: float) -> np.ndarray:
 def is_measured(column: pd.Series) -> bool:
     """Whether a column has too many distinct numbers for labels."""
     return pd.api.types.is_numeric_dtype(column) and column.nunique() > max(MOST_LABELS, len(column) / 10)
-
-
-def _codes(column: pd.Series) -> np.ndarray:
-    return pd.factorize(column, sort=True)[0]
 
 
 def _bins(column: pd.Series) -> np.ndarray:

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from trl_mle.competitions.dates import are_dates
 from trl_mle.competitions.reading import listed
 
 
@@ -17,6 +16,10 @@ logger = logging.getLogger(__name__)
 LEAST_OTHERS = 5  # rows without the most frequent label; with fewer, a column may determine the labels by chance
 LEAST_TIMES = 5  # different dates or ids, with which a random split may leak
 ID_NAME = re.compile(r"(?:^|[\W_]|[a-z])I[dD]$|(?:^|[\W_])id$")
+_DATE = (  # with a year, in some format
+    r"(?i)\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:\D.*)?|\d{4}[-/]\d\d"
+    r"|(?=.*\d{4}).*\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\b.*"
+)
 _WHO = re.compile(r"name|person|subject|patient|participant|user|customer|player", re.IGNORECASE)
 
 
@@ -35,9 +38,8 @@ def holds_times(cells: pd.Series) -> bool:
     values = cells[cells != ""].drop_duplicates().head(50)
     if len(values) < LEAST_TIMES:
         return False
-    if str(cells.name).casefold() == "year" and values.str.fullmatch(r"(1[5-9]|20)\d\d").all():
-        return True
-    return are_dates(values)
+    are_years = str(cells.name).casefold() == "year" and values.str.fullmatch(r"(1[5-9]|20)\d\d").all()
+    return bool(are_years or values.str.fullmatch(_DATE).all())
 
 
 def _repeats_ids(cells: pd.Series) -> bool:

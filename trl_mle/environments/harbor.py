@@ -52,11 +52,8 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT) -> list[
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Time, cores and memory of an agent. Defaults to half an hour, one core and 4,096 MB.
     """
-    exists = FileExistsError(f"{folder} exists: name another folder with --harbor")
-    if folder.exists():
-        raise exists
     names = _names(tasks)
-    with new_folder(folder, exists) as staged:
+    with new_folder(folder, FileExistsError(f"{folder} exists: name another folder with --harbor")) as staged:
         for name, competition_id in names.items():
             _write_task(tasks[competition_id], staged / "tasks" / name, limits)
     return [folder / "tasks" / name for name in names]

@@ -9,9 +9,8 @@ import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions import Competition, CompetitionError
-from trl_mle.competitions.dates import as_times
 from trl_mle.competitions.own import final_competition, moment, new_competition
-from trl_mle.competitions.reading import as_read, listed, read_options
+from trl_mle.competitions.reading import as_read, as_times, listed, read_options
 from trl_mle.competitions.table_checks import holds_times
 from trl_mle.rewards.mle_reward import lowest_valid_reward
 from trl_mle.scripts.printing import facts_table

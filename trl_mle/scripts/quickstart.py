@@ -16,7 +16,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.files import alone_in, write_whole
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.showing import for_terminal
-from trl_mle.starter import check_covered
+from trl_mle.starter.grammar import find_tasks
 
 
 # No bars for what takes a moment, and no warning of DeepSpeed's that it has found no GPU
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     )
     load_competition(settings["competition"], holdout=0.5)  # names first, before steps that take a minute
     if settings["model"] is None:
-        check_covered(settings["competition"])
+        find_tasks(settings["competition"])  # or a ValueError
     with alone_in(folder):
         return quickstart(settings, folder)
 

@@ -87,7 +87,7 @@ class Sketcher:
         return f"{plan}\n```python\n{program}\n```"
 
     def _choose(self, name: str, draw: Callable[[], Any]) -> Any:
-        """Returns the choice of that name, which it makes if there is none."""
+        """Returns the choice of that name, which it makes when it is first asked for."""
         if name not in self.choices:
             self.choices[name] = draw()
         return self.choices[name]

@@ -78,5 +78,5 @@ CLASSIFIERS, REGRESSORS = (
     tuple(Estimator(**entry) for entry in (*_MODELS["common"], *_MODELS[kind]))
     for kind in ("classifiers", "regressors")
 )
-# Whose code makes a transform of the features before the model; without words, there is none
+# Their code transforms the features before the model; the one without words does nothing
 TRANSFORMS = tuple(Part(**entry) for entry in _MODELS["transforms"])

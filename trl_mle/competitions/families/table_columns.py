@@ -40,7 +40,7 @@ def draw_columns(structure: Structure, random: RandomState) -> Columns:
     table = {number.column: _measured(number, latent[:, i]) for i, number in enumerate([*main, *others])}
     numbers = np.column_stack([_latent_values(number, table[number.column]) for number in main])
     missing = random.random_sample((2, rows)) < 0.2
-    if "missing" in structure.traps:  # counts like an extreme value, so that it must be told from the usual ones
+    if "missing" in structure.traps:  # counts like an extreme value: a median in its place loses what it says
         for column in (0, 1):
             numbers[missing[column], column] = random.choice([-1.8, 1.8])
     levels, names = _draw_names(domain, rows, random)

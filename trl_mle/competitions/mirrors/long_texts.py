@@ -134,10 +134,6 @@ def _request(grammar: Grammar, random: Random, parts: list[str]) -> str:
     return " ".join(grammar.sentence(part) + "." for part in parts).replace(". I ", ".\n\nI ", 1)
 
 
-def _pizza_id(number: int) -> str:
-    return f"t3_{np.base_repr(number, 36).lower()}"
-
-
 def _adapt_pizza(files: dict[str, pd.DataFrame]) -> dict[str, pd.DataFrame | bytes]:
     adapted: dict[str, pd.DataFrame | bytes] = {**files}
     for part in ("train", "test"):
@@ -196,6 +192,8 @@ def _answer(grammar: Grammar, random: Random, topic: str) -> tuple[str, float]:
 
 LONG_TEXT_MIRRORS = {
     "learning-agency-lab-automated-essay-scoring-2": Mirror(_draw_essays, random_ids(0, 16**7, "{:07x}".format)),
-    "random-acts-of-pizza": Mirror(_draw_pizza, random_ids(36**4, 36**5, _pizza_id), _adapt_pizza),
+    "random-acts-of-pizza": Mirror(
+        _draw_pizza, random_ids(36**4, 36**5, lambda number: f"t3_{np.base_repr(number, 36).lower()}"), _adapt_pizza
+    ),
     "lmsys-chatbot-arena": Mirror(_draw_chats, random_ids(30_000, 2**32)),
 }

@@ -18,8 +18,7 @@ from trl_mle.spelling import did_you_mean
 
 PREFIX = "mirror:"
 _BY_KIND = {**SHORT_TEXT_MIRRORS, **LONG_TEXT_MIRRORS, **TABULAR_MIRRORS, **IMAGE_MIRRORS}
-# In the order of the catalogue, which may hold competitions without one
-MIRRORS = {name: _BY_KIND[name] for name in MLEBENCH_COMPETITIONS if name in _BY_KIND}
+MIRRORS = {name: _BY_KIND[name] for name in MLEBENCH_COMPETITIONS}
 FACTS = read_data(Path(__file__).with_name("mirrors.yaml"))
 LEAST_ROWS, MAX_ROWS = 50, 100_000
 

@@ -56,23 +56,11 @@ def _draw_dec_2021(rows: int, random: RandomState) -> Drawn:
     by_height = 3 - cut(height, [0.1, 0.35, 0.1, 0.45])
     wilderness = np.where(random.random_sample(rows) < 0.25, random.randint(0, 4, rows), by_height)
     soil = (cut(height + random.normal(0, 150, rows), [1.0] * 40) * 27 + random.choice([0, 27], rows)) % 40
-    table = pd.DataFrame(
-        {
-            "Elevation": elevation,
-            "Aspect": aspect,
-            "Slope": slope,
-            "Horizontal_Distance_To_Hydrology": to_water,
-            "Vertical_Distance_To_Hydrology": above_water,
-            "Horizontal_Distance_To_Roadways": to_road,
-            "Hillshade_9am": shade[:, 0].clip(0, 254),
-            "Hillshade_Noon": shade[:, 1].clip(0, 254),
-            "Hillshade_3pm": shade[:, 2].clip(0, 254),
-            "Horizontal_Distance_To_Fire_Points": to_fire,
-        }
-    )
-    one_hot = {f"Wilderness_Area{i + 1}": wilderness == i for i in range(4)}
-    one_hot |= {f"Soil_Type{i + 1}": soil == i for i in range(40)}
-    table = pd.concat([table, pd.DataFrame(one_hot)], axis=1).round().astype(int)
+    numbers = [elevation, aspect, slope, to_water, above_water, to_road, *shade.clip(0, 254).T, to_fire]
+    columns = dict(zip(VOCABULARY["forest"], numbers, strict=True))
+    columns |= {f"Wilderness_Area{i + 1}": wilderness == i for i in range(4)}
+    columns |= {f"Soil_Type{i + 1}": soil == i for i in range(40)}
+    table = pd.DataFrame(columns).round().astype(int)
 
     # Near water a type grows higher up; a soil is wet, dry or rocky, and each type likes one of them.
     height = elevation - 0.9 * above_water - 0.22 * to_water + 60 * np.cos(np.deg2rad(aspect))
