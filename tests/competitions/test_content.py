@@ -14,17 +14,9 @@ def moved(tmp_path):
     """The same competition under another name, in another folder."""
     wine = load_competition("wine")
     root = shutil.copytree(wine.public_dir.parent, tmp_path / "elsewhere")
-
-    def there(path):
-        return root / path.relative_to(wine.public_dir.parent)
-
-    return replace(
-        wine,
-        id="vino",
-        public_dir=there(wine.public_dir),
-        sample_submission=there(wine.sample_submission),
-        answers=there(wine.answers),
-    )
+    places = {name: getattr(wine, name) for name in ("public_dir", "sample_submission", "answers")}
+    moved = {name: root / path.relative_to(wine.public_dir.parent) for name, path in places.items()}
+    return replace(wine, id="vino", **moved)
 
 
 def test_neither_name_nor_place_matters(moved):

@@ -57,13 +57,9 @@ def test_a_sample_submission_is_made_where_it_lacks_or_tells(tmp_path):
         assert made["price"].iloc[0] == pytest.approx(answers["price"].mean(), rel=1e-4)
 
 
-def without_ids(table):
-    return table.drop(columns="id")
-
-
 LEAKS = {
     "the file again": lambda train, test, answers: {"solution.csv": answers},
-    "without ids": lambda train, test, answers: {"y.csv": without_ids(answers).rename(columns={"price": "p"})},
+    "without ids": lambda train, test, answers: {"y.csv": answers[["price"]].rename(columns={"price": "p"})},
     "in the test rows": lambda train, test, answers: {"test.csv": test.merge(answers)},
     "under another name there": lambda train, test, answers: {"test.csv": test.assign(z=answers["price"])},
     "with semicolons, in another order": lambda train, test, answers: {

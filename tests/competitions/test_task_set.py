@@ -212,15 +212,3 @@ def test_what_the_hub_lacks_is_refused_in_one_line(hub):
     assert seen["owner"].endswith("write hf://datasets/<owner>/<name>")
     assert seen["nothing"].startswith("'hf://datasets/org/nothing' cannot be read from the Hub: 404")
     assert "\n" not in seen["nothing"]
-
-
-def test_a_sample_submission_with_other_rows(tmp_path):
-    """Every submission that follows it would be invalid."""
-    folder = write_task(tmp_path / "own", name="own")
-    for sample, why in (
-        ("id,y\n3,a\n", "it has 1 rows, and the answers have 2"),
-        ("id,y\n3,a\n5,a\n", "1 of 2 ids are not in the test set: 5"),
-    ):
-        (folder / "public/sample_submission.csv").write_text(sample)
-        with pytest.raises(CompetitionError, match=f"of 'own', .* does not fit the answers: {why}"):
-            TaskSet([str(folder)])["own"]

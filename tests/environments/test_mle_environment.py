@@ -2,20 +2,16 @@
 
 import pickle
 import re
-import threading
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
-from support.fake_executor import ScriptedExecutor
 
 from trl_mle.competitions import TaskSet, load_competition
-from trl_mle.competitions.metrics import Metric
 from trl_mle.environments import MLEEnvironment, MLESpec
-from trl_mle.environments.environment import _ended
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
+from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 
@@ -61,17 +57,9 @@ def test_files(environment, tmp_path):
         environment.read_file("long.txt", first_line="2", lines="3")
     with pytest.raises(ValueError, match="no text file"):
         environment.read_file("image.jpg")
-    outside = ["../private/test.csv", "/etc/passwd", "no.csv", "input/../../private", "dangling", "outside"]
-    for path in (*outside, "x" * 300):
+    for path in ("/etc/passwd", "input/../../private/test.csv", "no.csv", "dangling", "outside", "x" * 300):
         with pytest.raises(ValueError, match=r"^input/ holds no "):
             environment.read_file(path)
-
-
-def test_a_program_is_taken_as_it_is(environment):
-    program = f'text = """\n```python\nprint(1)\n```\n<think> </think>"""\n{SUBMIT}'
-    environment.start_program(program)
-    assert environment._episode().source == program
-    assert environment._episode().valid
 
 
 def test_our_failure_is_not_the_agents(environment, monkeypatch):
@@ -82,8 +70,10 @@ def test_our_failure_is_not_the_agents(environment, monkeypatch):
         patch.setattr(environment._reward.executor, "submit", fail)
         assert "the machine failed" in environment.start_program(SUBMIT)
         assert environment._episode().reward is None
-    assert environment.start_program(SUBMIT) == "program 1 of 2 runs"
+    program = f'text = """\n```python\nprint(1)\n```\n<think> </think>"""\n{SUBMIT}'
+    assert environment.start_program(program) == "program 1 of 2 runs"
     assert environment._episode().valid
+    assert environment._episode().source == program  # as it is
 
 
 def test_the_last_program_counts_and_all_their_seconds_do(environment):
@@ -128,30 +118,6 @@ def test_programs_run_side_by_side_and_are_waited_for_in_the_end(executor):
     assert logged["valid"] == [True] * 4
     with pytest.raises(ValueError, match="passes no environments"):
         reward([], [], competition=[])
-
-
-def test_a_metric_of_ones_own_that_takes_long_delays_nobody_else():
-    other_has_ended, in_time = threading.Event(), []
-
-    def slow(answers, predictions):
-        if not predictions.equals(answers):  # which `MLEReward` grades first
-            in_time.append(other_has_ended.wait(5))
-        return 0.5
-
-    wine = load_competition("wine")
-    slow_one = replace(wine, id="slow", custom_metric=Metric(slow, higher_is_better=True))
-    submission = wine.sample_submission.read_bytes()
-    ended = ExecutionResult(Outcome.OK, duration_s=0.1, exit_code=0, submission=submission)
-    reward = MLEReward([slow_one, wine], ScriptedExecutor(ended, ended))
-    environments = {name: MLEEnvironment(reward) for name in ("slow", "wine")}
-    for name, environment in environments.items():
-        environment.reset(competition=name)
-        environment.start_program(SUBMIT)
-    assert not _ended(environments["slow"]._pending[-1])
-    assert environments["wine"]._episode().valid
-    other_has_ended.set()
-    assert environments["slow"]._episode().score.value == 0.5
-    assert in_time == [True]
 
 
 def test_a_dataset_is_made_as_its_rows_are_read(executor, monkeypatch):

@@ -1,7 +1,6 @@
 """An agent trained by TRL's own trainer and by ours. Its policy is random, but can only call tools."""
 
 import json
-from collections import Counter
 
 import pandas as pd
 import pytest
@@ -70,16 +69,12 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
         trainer.train()
     steps = [line for line in trainer.state.log_history if "reward" in line]
     assert len(steps) == 2
-    assert all(line["tools/call_frequency"] >= 1 for line in steps)
     assert all(0 < line["tools/failure_frequency"] < 1 for line in steps)  # for private files, and a third program
     table = pd.concat([pd.read_parquet(file) for file in sorted((tmp_path / "completions").glob("*.parquet"))])
     messages = [message for turns in table["completion"] for message in turns if message["role"] == "tool"]
     assert {"read_file", "start_program", "wait_for_program"} <= {message["name"] for message in messages}
-    assert any("input/ holds no '../private/test.csv'" in message["content"] for message in messages)
-    outcomes = Counter(table["outcome"])
-    assert set(outcomes) <= {"ok", "error", "no_code"}
-    assert outcomes["ok"] >= 2
     ran = table[table["outcome"] == "ok"]
+    assert len(ran) >= 2
     assert (ran["duration_s"] >= 0.1).all()
     assert (ran["mle_reward"] > -1).all()
     if ours:

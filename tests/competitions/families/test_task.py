@@ -2,10 +2,8 @@ import hashlib
 import itertools
 import os
 import re
-import shutil
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -29,7 +27,7 @@ from trl_mle.prompts import scratch_prompt
 
 
 SIDES = ("train", "test")
-DOZEN = [f"task:{side}/{n}" for side in SIDES for n in range(6)]
+SIX = [f"task:{side}/{n}" for side in SIDES for n in range(3)]
 SIMPLE = ("rmse", "roc_auc", "pearson_correlation")
 
 
@@ -57,8 +55,8 @@ def executor():
         yield executor
 
 
-def normalised(executor, task, programs=(plain_solution, reference_solution)):
-    results = executor.run_many([(program(task.id), task) for program in programs])
+def normalised(executor, task):
+    results = executor.run_many([(program(task.id), task) for program in (plain_solution, reference_solution)])
     scores = [task.grade(result.submission or b"") for result in results]
     return [score_range(task).normalised(score.value) for score in scores]
 
@@ -82,10 +80,10 @@ def test_bytes_are_a_function_of_the_id(tmp_path):
 
 
 def test_no_structure_is_on_both_sides_but_everything_in_it_is():
-    sides = [{structure_of(f"task:{side}/{n}") for n in range(400)} for side in SIDES]
+    sides = [{structure_of(f"task:{side}/{n}") for n in range(200)} for side in SIDES]
     assert not sides[0] & sides[1]
     for side, structures in zip(SIDES, sides, strict=True):
-        assert len(structures) > 350
+        assert len(structures) > 180
         assert {structure.side for structure in structures} == {side}
         domains, dependences, traps, metrics = zip(*structures, strict=True)
         assert (set(domains), set(dependences), set(metrics)) == (set(DOMAINS), set(DEPENDENCES), set(FORMS))
@@ -111,7 +109,7 @@ def test_domains_have_what_tasks_need():
         assert all(names == tuple(name.lower() for name in names) for names in domain.categories.values())
 
 
-@pytest.mark.parametrize("task_id", DOZEN)
+@pytest.mark.parametrize("task_id", SIX)
 def test_a_task_can_be_graded_and_hides_its_labels(task_id):
     task = load_competition(task_id, holdout=0.3)
     facts, train, test, answers = facts_and_tables(task)
@@ -170,7 +168,7 @@ def test_each_class_is_in_both_parts_whatever_is_drawn():
 
 
 @pytest.mark.parametrize("trap", ["leak", "number"])
-def test_a_leak_tells_the_outcome_in_train_only(trap):
+def test_a_leak_reveals_the_outcome_in_train_only(trap):
     facts, train, test, answers = facts_and_tables(find(trap, metrics=(*SIMPLE[:2], "quadratic_weighted_kappa")))
     column = facts[trap]
     assert abs(train[column].corr(train[facts["target"]], method="spearman")) > 0.7
@@ -179,7 +177,7 @@ def test_a_leak_tells_the_outcome_in_train_only(trap):
 
 
 def test_a_leaking_column_may_lack_in_test():
-    ids = (f"task:train/{n}" for n in range(120))
+    ids = (f"task:train/{n}" for n in range(60))
     leaking = [task_contents(task_id) for task_id in ids if "leak" in structure_of(task_id).traps]
     lacking = [task.facts["leak"] not in task.files["public/test.csv"] for task in leaking]
     assert 0.1 < sum(lacking) / len(lacking) < 0.6
@@ -236,23 +234,15 @@ def test_units():
 
 
 @pytest.mark.parametrize("trap", ["leak", "number", "duplicates", "noise"])
-def test_the_reference_mends_what_breaks_the_plain_program(executor, trap, tmp_path):
+def test_the_reference_mends_what_breaks_the_plain_program(executor, trap):
     task = find(trap, metrics=SIMPLE)
     plain, reference = normalised(executor, task)
     assert plain + 0.03 < reference < 1.05
     assert reference > 0.85
-    if trap == "leak":  # without it, the plain program is mended, too
-        public, leak = tmp_path / "public", task_contents(task.id).facts["leak"]
-        shutil.copytree(task.public_dir, public)
-        for name in ("train.csv", "test.csv"):
-            pd.read_csv(public / name).drop(columns=leak, errors="ignore").to_csv(public / name, index=False)
-        assert plain < 0.2
-        [mended] = normalised(executor, replace(task, public_dir=public), [plain_solution])
-        assert mended > 0.6
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task_id", DOZEN)
+@pytest.mark.parametrize("task_id", SIX)
 def test_the_reference_lies_between_plain_and_ceiling(executor, task_id):
     """With luck a program may exceed the ceiling a little."""
     plain, reference = normalised(executor, load_competition(task_id))
