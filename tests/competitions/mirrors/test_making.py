@@ -107,6 +107,7 @@ def test_bytes_are_a_function_of_rows_and_seed(name, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning")  # scikit-learn's, of weak models
 @pytest.mark.parametrize("name", MIRRORS)
 def test_programs_beat_a_constant_guess_but_not_the_ceiling(name, tmp_path):
     comp = load_competition(f"mirror:{name}")
