@@ -137,7 +137,7 @@ def _shared() -> tuple[Parser, ...]:
     metric.add_argument(
         "--metric", required=True, help="rmse, roc_auc, accuracy, …, or your own as my_module.my_metric"
     )
-    metric.add_argument("--higher_is_better", type=true_or_false, metavar="true|false", help="for a metric of your own")
+    metric.add_argument("--higher_is_better", type=true_or_false, help="for a metric of your own: true or false")
     return data, as_json, holdout, limits, metric
 
 
@@ -218,7 +218,6 @@ def _add_commands_for_runs(add: Any) -> None:
     command.add_argument("folders", nargs="+", help="output folders of evaluate; equal names are runs of one system")
     command.add_argument("--runs", nargs="+", default=[], help="output folders of training, to show beside these")
     command.add_argument("--markdown", help="file to write all tables to, as Markdown")
-    command.add_argument("--json", action="store_true", help="print JSON")
     command = add("report", report, "plot a training run", "One self-contained HTML file, also during the run.")
     command.add_argument("folder", help="output folder of a run")
     command.add_argument("--report_dir", help="folder to write to (report/ in the run's folder)")

@@ -45,15 +45,13 @@ def _spelled(sign: str) -> str:
     return sign if shown else sign.encode("unicode_escape").decode()
 
 
-def number(value: float | None, digits: int = 3, like: float | None = None) -> str:
-    """A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it, or the one that it is `like`, is
-    very small or very large."""
+def number(value: float | None, digits: int = 3) -> str:
+    """A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it is very small or very large."""
     if value is None:
         return "-"
-    scale = abs(value if like is None else like)
-    if scale >= 10_000:
+    if abs(value) >= 10_000:
         return f"{value:.0f}"
-    return f"{value:.3g}" if 0 < scale < 0.01 else f"{value:.{digits}f}"
+    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.{digits}f}"
 
 
 class PlainConsole(Console):

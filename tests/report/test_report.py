@@ -60,17 +60,6 @@ def test_rounding_makes_no_program_valid_or_invalid(share, text):
     assert percent(share) == text
 
 
-def test_one_valid_program_is_more_than_none(tmp_path, first_chart_only):
-    folder = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
-    log = folder / "executions" / "rank-0.jsonl"
-    row = json.loads(log.read_text().splitlines()[0])
-    rows = [row | {"score": {"value": 0.5} if i in (0, 500) else None} for i in range(1000)]
-    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    text = write_report(folder, tmp_path / "report").read_text()
-    assert 'data-name="valid, first quarter">&lt;1%<' in text
-    assert 'data-name="valid, last quarter">0%<' in text
-
-
 def test_a_real_log_is_read(tmp_path):
     """From programs that really run: the report reads what the reward writes."""
     wine = load_competition("wine")
@@ -158,24 +147,19 @@ def test_the_page_asks_for_nothing(page):
     assert "default-src 'none'" in text
 
 
-def test_a_run_that_has_no_checkpoint_yet(tmp_path):
-    folder = make_run(tmp_path / "run", steps=2, finished=False)
+def test_a_run_in_its_first_steps_has_fewer_charts(tmp_path):
+    folder = make_run(tmp_path / "before its first checkpoint", steps=2, finished=False)
     log = folder / "executions" / "rank-0.jsonl"
     log.write_text(log.read_text() + '{"time": "2026-01-01T')  # a line that is still being written
     assert chart_names(folder) == ["score", "milestones"]
 
-
-def test_a_run_before_its_first_valid_program(tmp_path):
-    folder = make_run(tmp_path / "run", steps=1, programs=1, finished=False)
-    row = json.loads((folder / "executions" / "rank-0.jsonl").read_text())
+    row = json.loads(log.read_text().splitlines()[0])  # before its first valid program
     row |= {"score": None, "outcome": "error", "milestones": [], "reward": -10.0}
-    (folder / "executions" / "rank-0.jsonl").write_text(json.dumps(row) + "\n")
-    shutil.rmtree(folder / "best_solutions", ignore_errors=True)
+    log.write_text(json.dumps(row) + "\n")
+    shutil.rmtree(folder / "best_solutions")
     assert chart_names(folder) == ["milestones"]
 
-
-def test_a_run_before_its_first_program(tmp_path):
-    folder = make_run(tmp_path / "run", steps=3)
+    folder = make_run(tmp_path / "before its first program", steps=3)
     shutil.rmtree(folder / "executions")
     assert chart_names(folder) == ["learning", "durations"]
 
@@ -194,22 +178,16 @@ def first_chart_only(monkeypatch):
         ("executions/rank-0.jsonl", lambda path: path.write_text('{"time": "20\n\0\0{\n' + path.read_text())),
     ],
 )
-def test_a_file_that_cannot_be_read_is_skipped(tmp_path, capsys, first_chart_only, name, spoil):
+def test_a_file_that_cannot_be_read_is_skipped(tmp_path, first_chart_only, name, spoil):
     folder = make_run(tmp_path / "run", steps=1, programs=4)
     spoil(folder / name)
     page = write_report(folder, tmp_path / "report").read_text()
     read = read_run(folder)
     assert (len(read.executions), len(read.best)) == (4, 0 if name.startswith("best") else 1)
     assert len(read.skipped) == (0 if name.startswith("best") else 2)
-    assert capsys.readouterr().err == "".join(f"trl-mle: {note}\n" for note in read.skipped)
     for note in read.skipped:
         assert note.startswith(str(folder / name))
         assert note in unescape(page)
-
-
-def test_no_run(tmp_path):
-    with pytest.raises(OSError, match="holds no metrics"):
-        write_report(tmp_path, tmp_path / "report")
 
 
 def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
