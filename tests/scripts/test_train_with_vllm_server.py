@@ -1,7 +1,6 @@
 """The training script with a real vLLM server, on a CPU: `make test-vllm`. A run takes a minute on idle cores."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -62,9 +61,7 @@ def assert_stored_logps_are_of_the_weights_that_sampled(folder, policy, steps):
 
 
 def test_improve_prompts(policy, server, tmp_path):
-    """Ratios are one, whatever the model's folder advises."""
-    advice = json.loads(Path(policy, "generation_config.json").read_text())
-    assert {"top_p": 0.8, "top_k": 20, "repetition_penalty": 1.1}.items() <= advice.items()
+    """Ratios are one, whatever sampling the policy's folder advises."""
     options = {"vllm_mode": "server", "vllm_server_base_url": server.url, "improve_probability": 0.5}
     options |= {"processes": 2, "environment": server.environment_of_trainer}
     history = train(policy, tmp_path / "run", **options)
