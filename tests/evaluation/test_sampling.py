@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from support.fake_executor import CountingExecutor, FakeExecutor
@@ -8,7 +9,7 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import Harness, NoAnswerError, best_program, sample_programs
 from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.evaluation.results import figures, scores
-from trl_mle.execution import ExecutionResult, Limits, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, Limits, LocalExecutor, Outcome, ProgramFuture
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 
@@ -17,11 +18,21 @@ def valid(score, duration_s=1.0, milestones=MILESTONES):
     return Evaluation(score, duration_s, Score(score, True), "ok", milestones, source=f"# {score}")
 
 
+@pytest.fixture(scope="module")
+def executor():
+    with LocalExecutor(max_parallel=1, timeout_s=60) as executor:
+        yield executor
+
+
 SEED = 2**32 - 4  # the last that there are, and then from 0 on
 SEEDS = sample_seeds(SEED, load_competition("wine"), range(10))
 FAILED = Evaluation(-10.0, 3.0, None, "error")
 PROSE = Evaluation(-10.0)
 OURS = Evaluation(None, None, None, "infrastructure")
+
+
+def held_out(value, held_out, full):
+    return replace(valid(value), score=Score(value, True, None, held_out, full))
 
 
 def test_summary_by_hand():
@@ -41,10 +52,6 @@ def test_where_nothing_is_known():
     row = figures("x", wine, [OURS, OURS])
     assert (row["num_samples"], row["valid_rate"], row["best_of_k"]) == (0, None, [])
     assert figures("x", wine, [valid(0.5, 1.0, ()), FAILED])["num_untrained"] is None
-
-
-def held_out(value: float, held_out: float, full: float) -> Evaluation:
-    return Evaluation(value, 1.0, Score(value, True, None, held_out, full), "ok", MILESTONES, source=f"# {value}")
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -57,9 +57,10 @@ def test_it_is_prepared_once(mlebench, tmp_path, monkeypatch, capfd):
 
 
 def test_what_prevents_it_is_said(mlebench, tmp_path, monkeypatch, capfd):
-    with monkeypatch.context() as patch, pytest.raises(CompetitionError, match="pip install git"):
+    with monkeypatch.context() as patch:
         patch.setattr("sys.executable", str(tmp_path / "python"))
-        prepare(PIZZA, None)
+        with pytest.raises(CompetitionError, match="pip install git"):
+            prepare(PIZZA, None)
     mlebench("sys.exit('OSError: Could not find kaggle.json')")
     with pytest.raises(CompetitionError, match="failed with exit code 1; its last lines say why"):
         prepare(PIZZA, None)
