@@ -23,7 +23,7 @@ from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.evaluation import evaluate, harness
 from trl_mle.rewards import BestSolutions, Evaluation, ProgramLog
 from trl_mle.rewards.progress import RUNNING_FILE
-from trl_mle.showing import PlainConsole, for_json, for_markdown, for_terminal, markdown_code, terminal_line
+from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, terminal_line
 from trl_mle.trainer.engine.pushes import results_table
 
 
@@ -39,8 +39,6 @@ sub.to_csv("submission.csv", index=False)
 def test_each_medium_shows_the_text(text):
     check_plain(for_terminal(text))
     assert "\n" not in terminal_line(text)
-    assert json.loads(for_json([text])) == [text]
-    check_plain(for_json([text]))
     console = PlainConsole(width=500)
     with console.capture() as captured:
         console.print(text, end="")

@@ -1,6 +1,5 @@
 """Shows text that a program, a model or a user's table wrote as the plain text that it is: one function per medium."""
 
-import json
 import re
 import sys
 import unicodedata
@@ -62,12 +61,6 @@ class PlainConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(for_terminal(text), **options)
-
-
-def for_json(value: Any) -> str:
-    """JSON for people and machines: readable, but what a terminal would not show is escaped."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    return "".join(sign if sign == "\n" or sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def for_markdown(text: str) -> str:
