@@ -105,7 +105,7 @@ def measure(name: str, arm: str, seed: int, executor: LocalExecutor, args: argpa
     steps = json.loads(metrics.read_text()) if arm != BEFORE else []
     policy = starter if arm == BEFORE else folder
     harness = Harness(
-        policy=TransformersPolicy.from_pretrained(str(policy)),
+        policy=TransformersPolicy(str(policy)),
         competition=competition,
         reward=reward,
         log=ProgramLog(folder / "samples.jsonl", {"policy": policy.name, "seed": seed}),

@@ -204,7 +204,7 @@ def measure(name: str, competitions: Sequence[Competition], args: argparse.Names
 def load(name: str, endpoint: str | None) -> Policy:
     if endpoint is not None:
         return UnseededEndpoint(endpoint)
-    return TransformersPolicy.from_pretrained(str(pretrained(name)))
+    return TransformersPolicy(str(pretrained(name)))
 
 
 def shares(lines: Sequence[dict[str, Any]]) -> tuple[str, str, str, str]:

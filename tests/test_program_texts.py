@@ -1,6 +1,5 @@
 """Whatever a policy writes, looking at it neither raises nor hangs, wherever our process looks at a program."""
 
-import ast
 import re
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ from support.hostile_texts import HOSTILE
 from support.scripted_policy import ScriptedModel
 
 import trl_mle
-from trl_mle.execution.program import MAX_DEPTH, MAX_LENGTH, MAX_NODES, ProgramError, parse_program
+from trl_mle.execution.program import MAX_DEPTH, MAX_LENGTH, ProgramError, parse_program
 from trl_mle.instrumentation import AstInstrumenter, LmInstrumenter
 from trl_mle.prompts import extract_code, given_program
 from trl_mle.solutions import syntax_tree_id
@@ -114,21 +113,6 @@ def test_one_function_parses_what_others_wrote():
     assert found == {"execution/program.py"}
 
 
-@pytest.mark.parametrize(
-    ("source", "error", "line"),
-    [("x\n" * MAX_NODES, "more than 10000 nodes", 1), ("x = 1\ny = (\n", "never closed", 2)],
-)
-def test_a_refused_program_is_parsed_once(source, error, line, monkeypatch):
-    parsed, parse = [], ast.parse
-    monkeypatch.setattr(ast, "parse", lambda *args, **options: parsed.append(args) or parse(*args, **options))
-    for _ in range(3):
-        with pytest.raises(ProgramError, match=error) as caught:
-            parse_program(source)
-        assert caught.value.line == line
-        assert len(caught.traceback) == 2  # not those of earlier ones
-    assert len(parsed) == 1
-
-
 PIECES = st.one_of(
     st.sampled_from([*HOSTILE, *HOSTILE_PROGRAMS]),
     st.sampled_from([READ, "```", "```python", "\n", "\r", "\\\n", "\f", "\x00", "\ud800", "\ufeff", "    ", "'''", "<think>", "%%time"]),
@@ -142,9 +126,3 @@ PIECES = st.one_of(
 @example(["\ud800"], "")
 def test_any_text(pieces, between):
     look(between.join(pieces))
-
-
-@given(st.sampled_from(HOSTILE_PROGRAMS), st.data())
-def test_damaged_programs(program, data):
-    start, end = (data.draw(st.integers(0, len(program))) for _ in range(2))
-    look(program[:start] + data.draw(PIECES) + program[end:])

@@ -3,7 +3,6 @@
 import argparse
 import os
 import pkgutil
-import re
 import sys
 import traceback
 from pathlib import Path
@@ -28,12 +27,6 @@ class Parser(argparse.ArgumentParser):
 
 
 # The commands import what they need: `trl-mle --help` should not wait for pandas.
-def competitions(args: argparse.Namespace) -> int:
-    from trl_mle.scripts.listing import list_all
-
-    return list_all(args.data_dir, args.json)
-
-
 def prepare(args: argparse.Namespace) -> int:
     from trl_mle.scripts.prepare import prepare
 
@@ -47,22 +40,6 @@ def recipes(args: argparse.Namespace) -> int:
     names = recipe_names() if args.name is None else [copy_recipe(args.name, Path(args.to))]
     print(*names, sep="\n")
     return 0
-
-
-def new(args: argparse.Namespace) -> int:
-    from trl_mle.scripts.new import new
-
-    stem = re.sub(r"(?i)\.[a-z]\w{,6}$", "", Path(args.table).name, count=1)
-    folder, test = Path(args.to or stem), Path(args.test) if args.test else None
-    options = args.id, args.test_share, test, _direction(args), args.split, args.read_csv
-    new(Path(args.table), args.target, args.metric, folder, *options)
-    return 0
-
-
-def import_(args: argparse.Namespace) -> int:
-    from trl_mle.scripts.import_packages import import_packages
-
-    return import_packages(Path(args.folder), Path(args.to), args.metric, _direction(args))
 
 
 def export(args: argparse.Namespace) -> int:
@@ -110,8 +87,8 @@ def report(args: argparse.Namespace) -> int:
     return 0
 
 
-def _direction(args: argparse.Namespace) -> bool | None:
-    return None if args.higher_is_better is None else args.higher_is_better == "true"
+def true_or_false(text: str) -> bool:
+    return bool(("false", "true").index(text))  # a ValueError is argparse's to tell
 
 
 def _parsed(arguments: type[Arguments], usage: str, options: list[str]) -> Arguments:
@@ -160,14 +137,14 @@ def _shared() -> tuple[Parser, ...]:
     metric.add_argument(
         "--metric", required=True, help="rmse, roc_auc, accuracy, …, or your own as my_module.my_metric"
     )
-    metric.add_argument("--higher_is_better", choices=["true", "false"], help="for a metric of your own")
+    metric.add_argument("--higher_is_better", type=true_or_false, help="for a metric of your own: true or false")
     return data, as_json, holdout, limits, metric
 
 
 def _add_commands_for_competitions(add: Any) -> None:
     data, as_json, holdout, limits, metric = _shared()
     many = "ids or folders, or names of many such as task:train/0-4999"
-    add("competitions", competitions, "list the competitions", "", data, as_json)
+    add("competitions", "scripts.listing.list_all", "list the competitions", "", data, as_json)
     details, program = "Exit code 1 if the submission is invalid.", (limits, holdout, data, as_json)
     command = add("grade", "scripts.grade.grade", "score a submission", details, holdout, data, as_json)
     command.add_argument("competition")
@@ -181,20 +158,15 @@ def _add_commands_for_competitions(add: Any) -> None:
     )
     command.add_argument("competition")
     command.add_argument("--plan", action="store_true", help="ask for a plan first (begin_program: false)")
-    command = add(
-        "ideas", "scripts.write_ideas.run", "print ideas of what to fit, or have them written", "", data, as_json
-    )
+    command = add("ideas", "scripts.grade.show_ideas", "print the default ideas of what to fit", "", data, as_json)
     command.add_argument("competition")
-    command.add_argument("--policy", help="who writes them: a model's folder or Hub id, or an endpoint's URL")
-    command.add_argument("--count", type=int, default=24, help="how many to ask for (24)")
-    command.add_argument("--to", help="file to write what a policy answers to (<competition>-ideas.yaml)")
     details = "Many are checked side by side, and what was made or downloaded is kept. Exit code 1 if one is broken."
     command = add("check", "scripts.check.check", "look for broken competitions", details, *program)
     command.add_argument("competitions", nargs="+", help=many)
     command.add_argument("--model", help="the model whose tokens are counted (an estimate, which is rather too high)")
     command.add_argument("--max_prompt_length", type=int, default=1024, help="most tokens of a prompt (1024)")
     add("prepare", prepare, "download an MLE-bench competition", "", data).add_argument("competition")
-    command = add("new", new, "make your own competition from a CSV file", "", metric)
+    command = add("new", "scripts.new.new", "make your own competition from a CSV file", "", metric)
     command.add_argument("table", help="CSV file with one row per example")
     command.add_argument("--target", nargs="+", action="extend", required=True, help="column to predict, or several")
     command.add_argument("--id", help="column with the rows' ids (one named so, else generated)")
@@ -210,7 +182,8 @@ def _add_commands_for_competitions(add: Any) -> None:
     )
     command.add_argument("--to", help="folder to write to (the file's name without .csv)")
     details = "No code of theirs runs. Exit code 1 if a package cannot be imported."
-    command = add("import", import_, "make competitions of other projects' packages", details, metric)
+    summary = "make competitions of other projects' packages"
+    command = add("import", "scripts.import_packages.import_packages", summary, details, metric)
     command.add_argument("folder", help="a package, or a folder of packages")
     command.add_argument("--to", default="imported", help="folder to write to, with a folder for each (imported)")
     command = add("export", export, "write competitions as Harbor tasks", "", data)
@@ -245,7 +218,6 @@ def _add_commands_for_runs(add: Any) -> None:
     command.add_argument("folders", nargs="+", help="output folders of evaluate; equal names are runs of one system")
     command.add_argument("--runs", nargs="+", default=[], help="output folders of training, to show beside these")
     command.add_argument("--markdown", help="file to write all tables to, as Markdown")
-    command.add_argument("--json", action="store_true", help="print JSON")
     command = add("report", report, "plot a training run", "One self-contained HTML file, also during the run.")
     command.add_argument("folder", help="output folder of a run")
     command.add_argument("--report_dir", help="folder to write to (report/ in the run's folder)")

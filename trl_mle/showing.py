@@ -1,6 +1,5 @@
 """Shows text that a program, a model or a user's table wrote as the plain text that it is: one function per medium."""
 
-import json
 import re
 import sys
 import unicodedata
@@ -45,15 +44,13 @@ def _spelled(sign: str) -> str:
     return sign if shown else sign.encode("unicode_escape").decode()
 
 
-def number(value: float | None, digits: int = 3, like: float | None = None) -> str:
-    """A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it, or the one that it is `like`, is
-    very small or very large."""
+def number(value: float | None, digits: int = 3) -> str:
+    """A figure of a table; `-` if it is unknown. It has `digits` decimals, unless it is very small or very large."""
     if value is None:
         return "-"
-    scale = abs(value if like is None else like)
-    if scale >= 10_000:
+    if abs(value) >= 10_000:
         return f"{value:.0f}"
-    return f"{value:.3g}" if 0 < scale < 0.01 else f"{value:.{digits}f}"
+    return f"{value:.3g}" if 0 < abs(value) < 0.01 else f"{value:.{digits}f}"
 
 
 class PlainConsole(Console):
@@ -64,12 +61,6 @@ class PlainConsole(Console):
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(for_terminal(text), **options)
-
-
-def for_json(value: Any) -> str:
-    """JSON for people and machines: readable, but what a terminal would not show is escaped."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
-    return "".join(sign if sign == "\n" or sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)
 
 
 def for_markdown(text: str) -> str:

@@ -26,7 +26,7 @@ def texts(completions):
 def test_prompts_of_any_length_side_by_side(tiny_model):
     """Padding shorter prompts on the left changes nothing: samples from a peaked distribution are the same."""
     prompts = [conversation("Write."), conversation("Write a program for the competition. " * 5)]
-    policy = TransformersPolicy.from_pretrained(tiny_model)
+    policy = TransformersPolicy(tiny_model)
     policy.model.lm_head.weight.data *= 1e4
     together = policy.sample(prompts, 8, [0, 1])
     assert together == [policy.sample([prompt], 8, [0])[0] for prompt in prompts]
@@ -37,7 +37,7 @@ def test_prompts_of_any_length_side_by_side(tiny_model):
 
 
 def test_a_seed_fixes_the_samples(tiny_model):
-    policy = TransformersPolicy.from_pretrained(tiny_model)
+    policy = TransformersPolicy(tiny_model)
     first, again, other = (policy.sample([conversation("Write.")] * 4, 8, range(s, s + 4)) for s in (0, 0, 9))
     assert first == again != other
     assert len(set(texts(first))) > 1
@@ -50,7 +50,7 @@ def test_a_cpu_samples_in_the_faster_type(tiny_model, tmp_path, monkeypatch, is_
     monkeypatch.setattr("trl_mle.models.transformers_model.is_bfloat16_faster", lambda: is_faster)
     AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.bfloat16).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_model).save_pretrained(tmp_path)
-    model = TransformersPolicy.from_pretrained(str(tmp_path)).model
+    model = TransformersPolicy(str(tmp_path)).model
     assert model.dtype == (torch.bfloat16 if is_faster else torch.float32)
 
 
@@ -66,14 +66,14 @@ def adapter(tiny_model, tmp_path_factory):
 
 def test_a_lora_adapter_comes_with_its_base_model(tiny_model, adapter, tmp_path):
     check_policy(adapter)
-    base, adapted = TransformersPolicy.from_pretrained(tiny_model), TransformersPolicy.from_pretrained(adapter)
+    base, adapted = TransformersPolicy(tiny_model), TransformersPolicy(adapter)
     assert base.identity.split()[1] != adapted.identity.split()[1]
     prompts = [conversation("Write.")] * 4
     assert base.sample(prompts, 8, range(4)) != adapted.sample(prompts, 8, range(4))
 
     for name in ("adapter_config.json", "adapter_model.safetensors"):
         shutil.copy(Path(adapter, name), tmp_path)
-    bare = TransformersPolicy.from_pretrained(str(tmp_path))
+    bare = TransformersPolicy(str(tmp_path))
     assert bare.sample(prompts, 8, range(4)) == adapted.sample(prompts, 8, range(4))
 
 
@@ -83,7 +83,7 @@ def test_weights_under_other_names_are_refused(tiny_model, tmp_path):
     path = tmp_path / "compiled" / "model.safetensors"
     save_file({f"_orig_mod.{name}": value for name, value in load_file(path).items()}, path, {"format": "pt"})
     with pytest.raises(ValueError, match=r"compiled lacks .* of the model's weights, such as "):
-        TransformersPolicy.from_pretrained(str(path.parent))
+        TransformersPolicy(str(path.parent))
 
 
 @pytest.fixture
@@ -145,28 +145,16 @@ def test_a_folder_without_a_model_names_its_checkpoints(tmp_path):
     [
         ("config.json", '{"model_type": "qwen2", "hidden_size": "x"}', "cannot load the policy .*'hidden_size'"),
         ("adapter_config.json", "{}", "names no base_model_name_or_path"),
-        ("model.safetensors", "version https://git-lfs.github.com/spec/v1", "is not whole, or .* a Git LFS pointer"),
+        ("tokenizer.json", None, "has no tokenizer"),  # the other files would render prompts without words
+        ("chat_template.jinja", None, "has no chat template"),
     ],
 )
-def test_a_model_that_cannot_be_loaded_is_told_in_one_line(tiny_model, tmp_path, file, text, message):
+def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path, file, text, message):
     shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
-    (tmp_path / file).write_text(text)
-    with pytest.raises(OSError, match=f"^.*{message}.*$"):
-        check_policy(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("removed", "message"),
-    [
-        ("model.safetensors", "holds no weights"),
-        ("tokenizer.json", "has no tokenizer"),  # the other files would render prompts without words
-        ("chat_template.jinja", "has no chat template"),
-    ],
-)
-def test_what_a_folder_lacks_is_noticed_before_it_is_loaded(tiny_model, tmp_path, removed, message):
-    shutil.copytree(tiny_model, tmp_path, dirs_exist_ok=True)
-    (tmp_path / removed).unlink()
-    with pytest.raises((OSError, ValueError), match=f"^{tmp_path} {message}"):
+    (tmp_path / file).unlink(missing_ok=True)
+    if text is not None:
+        (tmp_path / file).write_text(text)
+    with pytest.raises((OSError, ValueError), match=f"^.*{message}.*$"):
         check_policy(str(tmp_path))
 
 
@@ -178,5 +166,3 @@ def test_a_policy_is_asked_as_in_training(tmp_path):
     assert completion_length(["org/model"]) == 1024
     for name in (tmp_path / "policy", checkpoint):
         assert trained_with(str(name))["begin_program"] is False
-    for name in ("http://localhost:8000/v1", "org/model", str(tmp_path)):
-        assert trained_with(name) == {}

@@ -59,4 +59,3 @@ def test_endpoint_of_the_policy_is_refused():
         script_args, training_args, _ = parsed(*args, "--vllm_server_port", port)
         with pytest.raises(LanguageModelError, match="is the vLLM server of the policy") if refused else nullcontext():
             make_instrumenter(script_args, training_args)
-    server.kill()

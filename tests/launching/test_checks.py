@@ -41,11 +41,10 @@ def test_a_run_does_not_begin_in_the_folder_of_another(tmp_path):
     with pytest.raises(FileExistsError, match=r"holds checkpoint-12: resume it with resume_from_checkpoint: true"):
         check_no_other_run(tmp_path, None)
     check_no_other_run(tmp_path, str(tmp_path / "executions" / ".." / "checkpoint-12"))
-    for name in ("config.json", "README.md"):  # nor does it overwrite a model
-        (tmp_path / name).mkdir()
-        (tmp_path / name / name).touch()
-        with pytest.raises(FileExistsError, match=f"{name}.*name another output_dir"):
-            check_no_other_run(tmp_path / name, None)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").touch()
+    with pytest.raises(FileExistsError, match=r"holds config.json: .* name another output_dir"):
+        check_no_other_run(tmp_path / "model", None)
     for earlier in "checkpoint-8", "checkpoint-best-1":
         with pytest.raises(FileExistsError, match=r"later checkpoints \(checkpoint-12.*\): delete them"):
             check_no_other_run(tmp_path, str(tmp_path / earlier))

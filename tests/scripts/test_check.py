@@ -37,32 +37,21 @@ def test_each_broken_one_is_named_with_the_reason(check, folder):
     assert (whole["metric"], whole["problem"]) == ("accuracy", None)
     assert 100 < whole["prompt_tokens"] <= 1024
     assert {name for name, row in found.items() if row["problem"]} == {f"{folder}/unanswered", f"{folder}/unpresented"}
-    for name, reason in (
-        ("unanswered", "cannot be graded: the file lacks the columns"),
-        ("unpresented", "lacks the file"),
-    ):
-        problem = found[f"{folder}/{name}"]["problem"]
-        assert reason in problem
-        assert problem.endswith(f"; to go on without it, add without:{folder}/{name} to the competitions")
-
+    assert "cannot be graded: the file lacks the columns" in found[f"{folder}/unanswered"]["problem"]
+    assert "lacks the file" in found[f"{folder}/unpresented"]["problem"]
     code, out, _ = check(str(folder), f"without:{folder}/unanswered", f"without:{folder}/unpresented", "--json")
     assert (code, [row["problem"] for row in json.loads(out)]) == (0, [None])
 
 
 def test_a_table_for_people(check, folder):
-    code, out, err = check(str(folder))
-    assert (code, err) == (1, "")
-    assert out.splitlines()[-1] == "3 competitions, 2 broken"
-    assert out.splitlines()[0].split() == ["competition", "metric", "prompt", "problem"]
-    assert "accuracy ↑" in out
-    code, out, _ = check("task:test/0-39")
-    assert (code, out) == (0, "40 competitions, 0 broken\n")  # of many, those that are broken
+    """Of many, it shows those that are broken."""
+    code, out, _ = check(str(folder))
+    assert (code, out.splitlines()[-1]) == (1, "3 competitions, 2 broken")
+    assert check("task:test/0-39")[:2] == (0, "40 competitions, 0 broken\n")
 
 
 def test_prompts_that_are_too_long_for_the_model(check, solution_model):
     options = "task:train/0-1", "--json", "--model", str(solution_model.path), "--max_prompt_length"
     code, out, _ = check(*options, "99")
-    (problem, _) = (row["problem"] for row in json.loads(out))
-    assert code == 1
-    assert " tokens, more than max_prompt_length=99" in problem
+    assert (code, out.count(" tokens, more than max_prompt_length=99")) == (1, 2)
     assert check(*options, "99999")[0] == 0

@@ -22,12 +22,14 @@ def test_a_folder_of_packages(tmp_path, monkeypatch, capsys):
     write_package(folder / "kinds", "openmle")
     write_package(folder / "prices", "mle-dojo")
     write_package(folder / "sand", "sandmle")
+    write_package(folder / "binary", "mle-dojo", **{"data/private/test_answer.csv": "\0\1\2"})
     write_package(folder / "broken", "openmle", **{"{public}/description.txt": None})
     assert import_all(folder, tmp_path / "out", monkeypatch, "--metric", "rmse") == 1
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "failed    broken: there is no description.txt or description.md"
-    assert said[1].startswith("failed    kinds: rmse cannot score kind: ")
-    assert said[2:5] == ["imported  prices: rmse ↓", "imported  sand: rmse ↓", f"2 of 4 in {tmp_path}/out/"]
+    assert said[0].startswith("failed    binary: ")
+    assert said[1] == "failed    broken: there is no description.txt or description.md"
+    assert said[2].startswith("failed    kinds: rmse cannot score kind: ")
+    assert said[3:6] == ["imported  prices: rmse ↓", "imported  sand: rmse ↓", f"2 of 5 in {tmp_path}/out/"]
     for name in "prices", "sand":
         config = yaml.safe_load((tmp_path / "out" / name / "competition.yaml").read_text())
         assert config == {"id": name, "metric": "rmse", "id_column": "id", "target_columns": ["price"]}
@@ -36,20 +38,3 @@ def test_a_folder_of_packages(tmp_path, monkeypatch, capsys):
         assert comp.grade(comp.sample_submission).valid
     assert import_all(folder, tmp_path / "out", monkeypatch, "--metric", "rmsee") == 1
     assert "did you mean 'rmse'" in capsys.readouterr().out
-
-
-def test_odd_files_are_one_line_each(tmp_path, monkeypatch, capsys):
-    _, _, answers = tables("price")
-    private, sample = "data/private/test_answer.csv", "{public}/sample_submission.csv"
-    odd = {
-        "gaps": {private: answers.assign(price=[None, *answers["price"][1:]])},
-        "binary": {private: "\0\1\2", sample: None},
-        "empty sample": {sample: ""},
-    }
-    for name, files in odd.items():
-        write_package(tmp_path / "packages" / name, "mle-dojo", **files)
-    assert import_all(tmp_path / "packages", tmp_path / "out", monkeypatch, "--metric", "rmse") == 1
-    said = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in said[:-1]] == [f"failed    {name}" for name in sorted(odd)]
-    assert said[-1].startswith("0 of 3 in ")
-    assert not list((tmp_path / "out").iterdir())

@@ -59,18 +59,12 @@ def test_the_script_has_the_options_that_both_have():
     assert {word.removeprefix("--").replace("-", "_") for word in both} == set(module.OF_THE_SCRIPT)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["quickstart"], r"name a recipe with --config"),
-        (["--config", "broken.yaml"], "broken.yaml is not YAML: .*line 2"),
-    ],
-)
-def test_what_cannot_be_started(launched, options, message, monkeypatch, tmp_path):
+def test_what_cannot_be_started(launched, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     Path("broken.yaml").write_text("competitions: [digits\nholdout: 0.5\n")
-    with pytest.raises((ValueError, OSError), match=message):
-        module.launch(options)
+    for options, message in ((["quickstart"], "name a recipe with"), (["--config", "broken.yaml"], "is not YAML")):
+        with pytest.raises(ValueError, match=message):
+            module.launch(options)
     assert not launched
 
 
@@ -80,14 +74,7 @@ def test_what_cannot_be_started(launched, options, message, monkeypatch, tmp_pat
     ids=["train", "evaluate"],
 )
 def test_arguments_are_checked_before_torch_is_imported(options, tmp_path):
-    code = """
-import sys
-from trl_mle.cli import main
-try:
-    main()
-finally:
-    print("torch" in sys.modules)
-"""
+    code = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules)); from trl_mle import cli; cli.main()"
     environment = os.environ | {"PYTHONPATH": str(Path(module.__file__).parents[2])}
     command = [sys.executable, "-c", code, *options]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
@@ -96,12 +83,11 @@ finally:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_script_that_fails_has_said_why(monkeypatch):
+def test_a_script_that_fails_has_said_why(launched, monkeypatch):
     def fail(arguments):
         raise CalledProcessError(2, ["train"])
 
     monkeypatch.setattr("accelerate.commands.launch.launch_command", fail)
-    monkeypatch.delenv(LAUNCHED, raising=False)
     assert module.launch(["--config", "quickstart"]) == 2
     assert LAUNCHED not in os.environ
 

@@ -6,7 +6,6 @@ import pytest
 
 from trl_mle import cli
 from trl_mle.scripts import quickstart as module
-from trl_mle.scripts.quickstart import idle_cores
 from trl_mle.shipped import find_recipe
 
 
@@ -14,22 +13,13 @@ STARTER, TRAIN, EVALUATE = "trl_mle.starter", "train", "evaluate"
 
 
 @pytest.fixture
-def codes():
-    """The exit codes of commands, by a word of theirs; 0 for the others."""
-    return {}
-
-
-@pytest.fixture
-def commands(monkeypatch, codes):
+def commands(monkeypatch):
     """Records the commands and their environments instead of running them for ten minutes. Two cores are idle."""
     ran = []
-
-    def run(command, **options):
-        ran.append((command, options))
-        return next((code for word, code in codes.items() if word in command), 0)
-
-    monkeypatch.setattr(module, "run_until_we_end", run)
-    monkeypatch.setattr(module, "idle_cores", lambda: 2)
+    monkeypatch.setattr(module, "run_until_we_end", lambda command, **options: ran.append((command, options)) or 0)
+    monkeypatch.setattr(module.psutil, "cpu_percent", lambda interval: 36.0)
+    monkeypatch.setattr(module.psutil, "cpu_count", lambda: 4)
+    monkeypatch.setattr(module.psutil.Process, "cpu_affinity", lambda process: [0, 1, 2])
     return ran
 
 
@@ -64,22 +54,17 @@ def test_three_commands(quickstart, commands, tmp_path, monkeypatch, capsys):
     assert "--resume_from_checkpoint" not in commands[2][0]
 
 
-def test_idle_cores(monkeypatch):
-    monkeypatch.setattr(module.psutil, "cpu_percent", lambda interval: 36.0)
-    monkeypatch.setattr(module.psutil, "cpu_count", lambda: 4)
-    for own, idle in (([0, 1, 2, 3], 3), ([6, 7], 1)):
-        monkeypatch.setattr(module.psutil.Process, "cpu_affinity", lambda process, own=own: own)
-        assert idle_cores() == idle
-
-
 @pytest.mark.parametrize(("code", "sandbox"), [(0, "auto"), (1, "none"), (2, None)])
-def test_programs_are_isolated_unless_it_is_known_that_they_cannot_be(quickstart, commands, codes, code, sandbox):
+def test_programs_are_isolated_unless_it_is_known_that_they_cannot_be(
+    quickstart, commands, monkeypatch, code, sandbox
+):
     """Doctor does not know (2) where its checks take too long."""
-    codes["doctor"] = code
-    assert quickstart()[0] == (0 if sandbox else code)
-    assert [of(command, "--sandbox") for command, _ in commands if "--sandbox" in command] == [sandbox] * (
-        2 if sandbox else 0
+    run = module.run_until_we_end
+    monkeypatch.setattr(
+        module, "run_until_we_end", lambda *args, **options: run(*args, **options) or code * ("doctor" in args[0])
     )
+    assert quickstart()[0] == (0 if sandbox else code)
+    assert {of(command, "--sandbox") for command, _ in commands if "--sandbox" in command} == {sandbox} - {None}
 
 
 def test_nothing_that_it_did_not_write_is_touched(quickstart, commands, tmp_path, capsys):

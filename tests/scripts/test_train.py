@@ -14,6 +14,7 @@ import pytest
 from support import forked
 from support.cores import SEVERAL_CORES
 from support.prepared_folders import write_task
+from support.subprocess_executor import SubprocessExecutor
 
 from trl_mle.competitions import TaskSet
 
@@ -57,13 +58,12 @@ def run_script(monkeypatch):
     ("more", "message"),
     [
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
-        (["--model_name_or_path", "outputs/no/model"], "cannot load the tokenizer of outputs/no/model, which is"),
         (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat', '1.0']"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "is left out: it was not written to its end"),
         (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
         (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs"),
         (["--push_to_hub", "true"], "push_to_hub: offline"),
-        (["--max_prompt_length", "10", "--log_completions", "true"], "more than max_prompt_length=10"),
+        (["--max_prompt_length", "10"], "more than max_prompt_length=10"),
     ],
 )
 def test_bad_input_ends_in_one_line(tiny_model, tmp_path, run_script, monkeypatch, capsys, more, message):
@@ -92,24 +92,14 @@ def offline(*args, **kwargs):
 
 
 @pytest.mark.slow
-def test_run_and_resume(tiny_model, tmp_path, run_script):
-    launched = subprocess.run(
-        [*LAUNCH, SCRIPT, *arguments(tiny_model, tmp_path / "policy", "--max_steps", "2")],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert launched.returncode == 0, launched.stderr[-3000:]
-    assert "step 2/2  reward -10.00  valid   0%" in launched.stdout
+def test_run_and_resume(tiny_model, tmp_path, run_script, capsys):
+    run_script(*arguments(tiny_model, tmp_path / "policy", "--max_steps", "2"))
+    assert "step 2/2  reward -10.00  valid   0%" in capsys.readouterr().out
     saved = {path.name for path in (tmp_path / "policy").iterdir()}
     assert {"model.safetensors", "chat_template.jinja", "README.md", "trainer_state.json", "checkpoint-2"} <= saved
     asked_for = json.loads((tmp_path / "policy" / "arguments.json").read_text())
-    assert asked_for["model_name_or_path"] == tiny_model
     assert (asked_for["holdout"], asked_for["max_completion_length"], asked_for["begin_program"]) == (0.5, 8, False)
-    run_script(
-        *arguments(tiny_model, tmp_path / "policy", "--max_steps", "4", "--resume_from_checkpoint", "true"),
-    )
+    run_script(*arguments(tiny_model, tmp_path / "policy", "--max_steps", "4", "--resume_from_checkpoint", "true"))
     assert (tmp_path / "policy" / "checkpoint-4").is_dir()
 
 
@@ -130,13 +120,9 @@ def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp
         ("--use_peft", "false"): "checkpoint-1 was trained with r=16, not None",
     }.items():
         with pytest.raises(SystemExit) as ended:
-            run_script(
-                *args, "--max_steps", "2", "--resume_from_checkpoint", "true", "--max_prompt_length", "3999", *changes
-            )
-        assert ended.value.code == 2
+            run_script(*args, "--max_steps", "2", "--resume_from_checkpoint", "true", *changes)
         line = capsys.readouterr().err.splitlines()[-1]
-        assert line.startswith("train_mle.py: error: ")
-        assert message in line
+        assert (ended.value.code, line.startswith("train_mle.py: error: "), message in line) == (2, True, True), line
         assert files() == before, changes
 
 
@@ -156,52 +142,44 @@ def test_a_task_that_breaks_a_run_is_named_in_one_line(tiny_model, tmp_path, run
     assert "/public/description.md, the text that presents it to the model; to go on without it, add without:" in last
 
 
-def test_run_with_a_model_as_instrumenter(tiny_model, tmp_path, run_script, monkeypatch):
-    """A LoRA policy with given completions, because a random one writes no programs."""
+@pytest.fixture
+def write(monkeypatch):
+    """Gives the policy completions, because a random one writes no programs; returns the prompts of its batches."""
     from trl_mle.trainer import MLEGRPOTrainer
 
-    def programs(trainer, prompt_ids, *args, **kwargs):
-        texts = [
-            f"```python\nimport pandas\ntrain = open('input/train.csv').read()\nprint({i})\n```" for i in range(4)
-        ]
-        return [trainer.processing_class(text)["input_ids"] for text in texts], None
+    def write(program):
+        prompts = []
 
-    monkeypatch.setattr(MLEGRPOTrainer, "_generate_single_turn", programs)
+        def programs(trainer, prompt_ids, *args, **kwargs):
+            prompts.append(trainer.processing_class.batch_decode(prompt_ids))
+            texts = [f"```python\n{program}\nprint('program', {i})\n```" for i in range(4)]
+            return [trainer.processing_class(text)["input_ids"] for text in texts], None
+
+        monkeypatch.setattr(MLEGRPOTrainer, "_generate_single_turn", programs)
+        return prompts
+
+    return write
+
+
+def test_run_with_a_model_as_instrumenter(tiny_model, tmp_path, run_script, write):
+    write("import pandas\ntrain = open('input/train.csv').read()")
     more = ["--max_steps", "2", "--max_completion_length", "128", "--learning_rate", "0.01"]
     more += ["--instrumenter", "lm", "--instrumenter_model", tiny_model, "--use_peft", "true"]
     run_script(*arguments(tiny_model, tmp_path / "policy", *more))
     assert (tmp_path / "policy" / "adapter_model.safetensors").exists()
     history = json.loads((tmp_path / "policy" / "trainer_state.json").read_text())["log_history"]
-    first, second = (
-        {name.removeprefix("mle/instrumenter/"): value for name, value in log.items() if "mle/instrumenter/" in name}
-        for log in history[:2]
-    )
     # A random model's answers are refused, and the second step asks nothing: its programs are the same
-    assert first["lm_rate"] + first["ast_rate"] + first["none_rate"] == 1.0
-    assert first["ast_rate"] == first["rejected/empty"] == 1.0
-    assert first["tokens_per_program"] > 0
-    assert first["latency_s"] > 0
-    assert (second["ast_rate"], second["tokens_per_program"]) == (1.0, 0.0)
+    first, second = history[:2]
+    assert first["mle/instrumenter/ast_rate"] == first["mle/instrumenter/rejected/empty"] == 1.0
+    assert first["mle/instrumenter/tokens_per_program"] > second["mle/instrumenter/tokens_per_program"] == 0.0
 
 
-def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, monkeypatch):
+def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, write, monkeypatch):
     """
     If all programs are valid, the second generation is shown one of the first, and the best one is kept. A reward
     function of the user's own counts beside the programs, which an executor of the user's own runs.
     """
-    from support.subprocess_executor import SubprocessExecutor
-
-    from trl_mle.trainer import MLEGRPOTrainer
-
-    prompts = []
-
-    def programs(trainer, prompt_ids, *args, **kwargs):
-        prompts.append(trainer.processing_class.batch_decode(prompt_ids))
-        program = "import shutil\nshutil.copy('input/sample_submission.csv', 'submission.csv')\nprint('program', {})"
-        texts = [f"```python\n{program.format(i)}\n```" for i in range(4)]
-        return [trainer.processing_class(text)["input_ids"] for text in texts], None
-
-    monkeypatch.setattr(MLEGRPOTrainer, "_generate_single_turn", programs)
+    prompts = write("import shutil\nshutil.copy('input/sample_submission.csv', 'submission.csv')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("own_rewards.py").write_text("def halves(completions, **kwargs):\n    return [0.5] * len(completions)\n")

@@ -1,8 +1,4 @@
-"""
-Runs the training script on two processes; the programs of one of them take long.
-
-Usage: `slow_programs.py SECONDS TIMEOUT_S EXTENDED [arguments of the training script]`.
-"""
+"""Runs the training script on two processes; the programs of one of them take long."""
 
 import runpy
 import sys
@@ -36,7 +32,3 @@ def train(seconds, timeout_s, extended, arguments):
         processes.extend_ddp_timeout = lambda args, programs_s: None
     sys.argv = [SCRIPT, *arguments]
     runpy.run_path(SCRIPT, run_name="__main__")
-
-
-if __name__ == "__main__":
-    train(float(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "True", sys.argv[4:])

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from trl_mle import __version__
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.evaluation.harness import SamplingArguments, sample_programs
+from trl_mle.evaluation.harness import SamplingArguments, check_counts, sample_programs
 from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.result_tables import K, best_of_k_point, chosen_by_validation, to_markdown
 from trl_mle.evaluation.results import best_program, failures, figures, judged, reported_score
@@ -58,6 +58,7 @@ class EvaluationArguments(SamplingArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_counts(num_samples=self.num_samples)
         for name in ("competitions", "policies"):
             values = getattr(self, name)
             if twice := [value for i, value in enumerate(values) if value in values[:i]]:

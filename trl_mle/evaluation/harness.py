@@ -117,6 +117,13 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     return evaluations
 
 
+def check_counts(**options: int | None) -> None:
+    """Raises `ValueError` if an option is set to less than 1."""
+    for name, value in options.items():
+        if value is not None and value < 1:
+            raise ValueError(f"--{name} must be at least 1, got {value}")
+
+
 @dataclass(kw_only=True)
 class SamplingArguments(ExecutorArguments):
     """The options of commands that sample programs from policies; see their help."""
@@ -147,10 +154,7 @@ class SamplingArguments(ExecutorArguments):
     )
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "max_prompt_length", "max_completion_length", "num_samples"):
-            value = getattr(self, name, None)
-            if value is not None and value < 1:
-                raise ValueError(f"--{name} must be at least 1, got {value}")
+        check_counts(batch_size=self.batch_size, max_completion_length=self.max_completion_length)
         if not 0 <= self.seed < SEEDS:
             raise ValueError(f"--seed must be from 0 to {SEEDS - 1}, got {self.seed}")
 

@@ -2,13 +2,11 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from huggingface_hub.errors import HTTPError, StrictDataclassError
-from jinja2 import TemplateError
-from safetensors import SafetensorError, safe_open
 
 from trl_mle.models import Completion, EndpointModel, Prompt
 from trl_mle.prompts import estimate_tokens
@@ -40,7 +38,7 @@ class Policy(Protocol):
 def load_policy(name: str) -> Policy:
     """Loads a policy: a folder or Hub id of a model or a LoRA adapter, or the URL of an endpoint, optionally followed
     by `#<model>`. Raises `OSError` or [`~trl_mle.models.LanguageModelError`] if it cannot be used."""
-    return EndpointPolicy(name) if _is_url(name) else TransformersPolicy.from_pretrained(name)
+    return EndpointPolicy(name) if _is_url(name) else TransformersPolicy(name)
 
 
 def completion_length(names: Sequence[str]) -> int:
@@ -67,10 +65,7 @@ def check_policy(name: str) -> None:
     try:
         from transformers import AutoConfig  # after what is quickly checked: it takes seconds
 
-        base = _base_model(name)
-        if base is not None:
-            _check_folder(Path(base))
-        AutoConfig.from_pretrained(base or name)
+        AutoConfig.from_pretrained(_base_model(name) or name)
         tokenizer = _load_tokenizer(name)
     except (OSError, ValueError, HTTPError, StrictDataclassError) as error:
         where = "" if Path(name).is_dir() else ", which is not a local folder"
@@ -80,19 +75,10 @@ def check_policy(name: str) -> None:
 
 def _check_folder(folder: Path) -> None:
     """Raises `OSError` if a folder holds no model."""
-    if not folder.is_dir():
-        return
-    if not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
+    if folder.is_dir() and not any((folder / file).is_file() for file in ("config.json", "adapter_config.json")):
         checkpoints = [path.name for path in folder.glob("checkpoint-*")]
         hint = f": use a checkpoint in it ({', '.join(checkpoints)})" if checkpoints else ""
         raise FileNotFoundError(f"{folder} holds no model{hint}")
-    if not any(path.suffix in (".safetensors", ".bin") for path in folder.glob("*model*")):
-        raise FileNotFoundError(f"{folder} holds no weights: no *model*.safetensors or *model*.bin")
-    for path in folder.glob("*model*.safetensors"):
-        try:
-            safe_open(path, framework="np")
-        except SafetensorError as error:
-            raise OSError(f"{path} is not whole, or not the file itself but a Git LFS pointer: {error}") from error
 
 
 def _is_url(name: str) -> bool:
@@ -124,59 +110,42 @@ def _load_tokenizer(name: str) -> Any:
 
 
 def _check_tokenizer(name: str, tokenizer: Any) -> None:
-    """Raises `ValueError` if a tokenizer has no vocabulary, or renders no prompt."""
+    """Raises `ValueError` if a tokenizer has no vocabulary, or no chat template."""
     if not tokenizer("Write a program.", add_special_tokens=False)["input_ids"]:
         raise ValueError(f"{name} has no tokenizer: copy the tokenizer's files from the base model")
     if not tokenizer.chat_template:
         raise ValueError(f"{name} has no chat template: use an instruction-tuned model")
-    try:
-        tokenizer.apply_chat_template([{"role": "user", "content": "Write a program."}], add_generation_prompt=True)
-    except TemplateError as error:
-        raise ValueError(f"{name} has a chat template that cannot render a prompt: {error}") from error
 
 
 class TransformersPolicy:
-    """A model in this process, on its device, with its tokenizer and arguments of its chat template."""
+    """A model in this process, or a LoRA adapter with its base model, on the GPU if there is one. Raises `ValueError`
+    if weights are missing."""
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        identity: str = "model",
-        chat_template_kwargs: Mapping[str, Any] | None = None,
-    ):
-        self.model, self.tokenizer, self.identity = model, tokenizer, identity
-        self.chat_template_kwargs = dict(chat_template_kwargs or {})
-
-    @classmethod
-    def from_pretrained(cls, name: str) -> "TransformersPolicy":
-        """Loads a model, or a LoRA adapter with its base model, onto the GPU if there is one. Raises `ValueError` if
-        weights are missing."""
+    def __init__(self, name: str):
         import torch
         from transformers import AutoModelForCausalLM
 
         from trl_mle.models.transformers_model import is_bfloat16_faster, weights_digest
 
-        tokenizer = _load_tokenizer(name)
-        _check_tokenizer(name, tokenizer)
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
+        self.tokenizer = _load_tokenizer(name)
+        _check_tokenizer(name, self.tokenizer)
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
         on_gpu = torch.cuda.is_available()
         dtype = "auto" if on_gpu or is_bfloat16_faster() else torch.float32
         pair: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, output_loading_info=True)
-        model, loaded = pair
+        self.model, loaded = pair
         if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
             raise ValueError(f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}")
-        model.eval()
-        digest = weights_digest(model.state_dict())
-        model.to("cuda" if on_gpu else "cpu")
-        return cls(model, tokenizer, f"{name} {digest[:16]}")
+        self.model.eval()
+        self.identity = f"{name} {weights_digest(self.model.state_dict())[:16]}"
+        self.model.to("cuda" if on_gpu else "cpu")
 
     def count_tokens(self, prompt: Prompt) -> int:
         """See [`Policy`]."""
         from trl_mle.models.transformers_model import tokenize_prompts
 
-        return len(tokenize_prompts(self.tokenizer, [prompt], self.chat_template_kwargs)[0])
+        return len(tokenize_prompts(self.tokenizer, [prompt])[0])
 
     def sample(
         self, prompts: Sequence[Prompt], max_new_tokens: int, seeds: Sequence[int], max_time_s: float = math.inf
@@ -193,7 +162,6 @@ class TransformersPolicy:
             max_new_tokens,
             batch_size=len(prompts),
             seed=seeds[0],
-            chat_template_kwargs=self.chat_template_kwargs,
             max_time_s=max_time_s,
         )
 

@@ -63,7 +63,7 @@ def mean_of(runs: pd.Series) -> str:
     if not len(values):
         return "-"
     mean = float(values.mean())
-    error = f" ± {number(float(values.std(ddof=1)) / len(values) ** 0.5, like=mean)}" if len(values) > 1 else ""
+    error = f" ± {number(float(values.std(ddof=1)) / len(values) ** 0.5)}" if len(values) > 1 else ""
     some = f" ({len(values)} of {len(runs)} runs)" if len(values) < len(runs) else ""
     return f"{number(mean)}{error}{some}"
 

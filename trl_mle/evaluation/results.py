@@ -25,9 +25,9 @@ def judged(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
     return [evaluation for evaluation in evaluations if evaluation.reward is not None]
 
 
-def score_of(evaluation: Evaluation | None, chosen_by: ChosenBy = "validation") -> float | None:
+def score_of(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -> float | None:
     """The score to choose a program by; `None` without a valid submission."""
-    if evaluation is None or evaluation.score is None:
+    if evaluation.score is None:
         return None
     return evaluation.score.full if chosen_by == "test" else evaluation.score.value
 

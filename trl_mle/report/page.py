@@ -2,7 +2,6 @@
 
 import base64
 import io
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ import matplotlib as mpl
 from trl_mle.report.charts import STYLE, Chart, charts
 from trl_mle.report.training_run import TrainingRun, percent, read_run
 from trl_mle.rewards.evaluation import kind_of_failure
-from trl_mle.showing import for_terminal, in_words, metric_name, shorten, terminal_line
+from trl_mle.showing import for_terminal, in_words, metric_name, shorten
 
 
 MOST_ERRORS = 12
@@ -25,8 +24,6 @@ def write_report(folder: Path, report_dir: Path) -> Path:
     """Writes `report.html` about the run in a folder, finished or not, and its plots as PNG files. Raises `OSError` if
     the folder holds no run."""
     run = read_run(folder)
-    for note in run.skipped:
-        print(f"trl-mle: {terminal_line(note)}", file=sys.stderr)
     report_dir.mkdir(parents=True, exist_ok=True)
     with mpl.rc_context(STYLE):
         pictures = [(chart, _save(chart, report_dir)) for chart in charts(run)]

@@ -11,7 +11,6 @@ from rich.table import Table
 
 from trl_mle.evaluation import result_tables
 from trl_mle.report.training_run import TrainingRun, percent, read_run
-from trl_mle.scripts.printing import print_json
 from trl_mle.showing import PlainConsole, number
 
 
@@ -20,9 +19,6 @@ def compare(args: argparse.Namespace) -> int:
     rows = result_tables.read_results([Path(folder) for folder in args.folders])
     if args.markdown is not None:
         Path(args.markdown).write_text(result_tables.to_markdown(rows), encoding="utf-8")
-    if args.json:
-        print_json(rows)
-        return 0
     tables = {
         "programs, mean ± standard error over runs": [line[:6] for line in result_tables.program_table(rows)],
         "best score, mean ± standard error over runs (*: the best)": _best_scores(rows),

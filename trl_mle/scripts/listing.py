@@ -1,5 +1,6 @@
 """`trl-mle competitions`: lists them with their metrics and rows."""
 
+import argparse
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -24,10 +25,10 @@ TITLES = {
 }
 
 
-def list_all(data_dir: str | None, as_json: bool) -> int:
+def list_all(args: argparse.Namespace) -> int:
     """Prints a table, or JSON."""
-    rows = [_row(competition_id, data_dir) for competition_id in list_competitions()]
-    if as_json:
+    rows = [_row(competition_id, args.data_dir) for competition_id in list_competitions()]
+    if args.json:
         print_json(rows)
         return 0
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)  # the longest names fit into 80 columns

@@ -1,5 +1,7 @@
 """`trl-mle new`: makes the user's own competition."""
 
+import argparse
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,31 +19,21 @@ from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name
 
 
-def new(
-    table: Path,
-    targets: Sequence[str],
-    metric: str,
-    folder: Path,
-    id_column: str | None,
-    test_share: float,
-    test: Path | None,
-    higher_is_better: bool | None,
-    split: str | None,
-    read_csv: Sequence[str],
-) -> None:
-    """Makes the competition, and prints what was read and the next commands; see
-    [`~trl_mle.competitions.own.new_competition`]. `read_csv` has texts such as `decimal=,`."""
-    options = read_options(read_csv)
+def new(args: argparse.Namespace) -> int:
+    """Makes the competition, and prints what was read and the next commands."""
+    folder = Path(args.to or re.sub(r"(?i)\.[a-z]\w{,6}$", "", Path(args.table).name, count=1))
+    options = read_options(args.read_csv)
     competition = new_competition(
-        table, targets, metric, folder, id_column, test_share, test, higher_is_better, split, options
-    )
+        Path(args.table), args.target, args.metric, folder, args.id, args.test_share,
+        Path(args.test) if args.test else None, args.higher_is_better, args.split, options,
+    )  # fmt: skip
     score = competition.grade(competition.sample_submission).value or 0.0
     name = shlex.quote(str(folder) if "/" in str(folder) else f"./{folder}")
     facts = facts_table()
     for row in (
         ("competition", name),
-        *_read(competition, targets, options.get("date_format")),
-        ("metric", metric_name(metric, competition.higher_is_better)),
+        *_read(competition, args.target, options.get("date_format")),
+        ("metric", metric_name(args.metric, competition.higher_is_better)),
         ("", f"prompts say: {competition.rule}"),
         ("", f"a constant guess scores {score:.5g}"),
         ("to edit", f"{folder}/public/description.md, Overview: what prompts show"),
@@ -54,6 +46,7 @@ def new(
     console.print(facts)
     if competition.scoring.gain(score) < (lowest := lowest_valid_reward()):
         console.print(f"The paper's reward clips such scores at {lowest:g}: train with objective: max_at_k.")
+    return 0
 
 
 def _read(competition: Competition, targets: Sequence[str], date_format: Any) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from time import monotonic
 
 from trl_mle.competitions import Competition, CompetitionError, load_competition
 from trl_mle.competitions.own import final_competition
-from trl_mle.evaluation.harness import Harness, NoAnswerError, SamplingArguments
+from trl_mle.evaluation.harness import Harness, NoAnswerError, SamplingArguments, check_counts
 from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.results import failures, score_of
 from trl_mle.evaluation.submission_search import clock, like_sample, ranked, run_again, search
@@ -49,6 +49,7 @@ class SolveArguments(SamplingArguments):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_counts(max_prompt_length=self.max_prompt_length)
         self.budget_s = seconds_of(self.budget)
 
 

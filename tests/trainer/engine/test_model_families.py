@@ -40,7 +40,7 @@ def test_training_and_evaluation_ask_and_read_alike(folder, tmp_path):
 
     trainer.save_model(str(tmp_path / "policy"))
     check_policy(str(tmp_path / "policy"))
-    policy = TransformersPolicy.from_pretrained(str(tmp_path / "policy"))
+    policy = TransformersPolicy(str(tmp_path / "policy"))
     tokenizer, asked = load_tokenizer(folder), tokenize_prompts(policy.tokenizer, PROMPTS)
     assert trainer._tokenize_prompts(PROMPTS)[0] == asked
     for prompt, ids in zip(PROMPTS, asked, strict=True):
