@@ -158,8 +158,13 @@ def _add_commands_for_competitions(add: Any) -> None:
     )
     command.add_argument("competition")
     command.add_argument("--plan", action="store_true", help="ask for a plan first (begin_program: false)")
-    command = add("ideas", "scripts.grade.show_ideas", "print the default ideas of what to fit", "", data, as_json)
+    command = add(
+        "ideas", "scripts.write_ideas.run", "print ideas of what to fit, or have them written", "", data, as_json
+    )
     command.add_argument("competition")
+    command.add_argument("--policy", help="who writes them: a model's folder or Hub id, or an endpoint's URL")
+    command.add_argument("--count", type=int, default=24, help="how many to ask for (24)")
+    command.add_argument("--to", help="file to write what a policy answers to (<competition>-ideas.yaml)")
     details = "Many are checked side by side, and what was made or downloaded is kept. Exit code 1 if one is broken."
     command = add("check", "scripts.check.check", "look for broken competitions", details, *program)
     command.add_argument("competitions", nargs="+", help=many)

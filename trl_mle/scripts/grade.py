@@ -1,4 +1,4 @@
-"""`trl-mle grade`, `run`, `prompt` and `ideas`: what a competition is to a submission, a program and a policy."""
+"""`trl-mle grade`, `run` and `prompt`: score a submission, run and score a program, or print a prompt."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.execution import Outcome
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
-from trl_mle.prompts import Ideas, estimate_tokens, scratch_prompt
+from trl_mle.prompts import estimate_tokens, scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.printing import facts_table, print_json
 from trl_mle.showing import PlainConsole, for_terminal, metric_name, number
@@ -112,13 +112,4 @@ def show_prompt(args: argparse.Namespace) -> int:
         return 0
     print("\n\nThe answer begins with:\n\n".join(for_terminal(message["content"]) for message in messages))
     print(f"at most {tokens} tokens of Qwen2.5, without its chat template", file=sys.stderr)
-    return 0
-
-
-def show_ideas(args: argparse.Namespace) -> int:
-    names = [idea.name for idea in Ideas("default").of(load_competition(args.competition, args.data_dir))]
-    if args.json:
-        print_json(names)
-    else:
-        print(for_terminal("\n".join(names)))
     return 0
