@@ -114,6 +114,25 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
     assert " left  6 programs" in said.err
 
 
+def test_the_best_ideas_are_varied(scripted, tmp_path):
+    """In place of improving programs; a repaired program keeps its idea."""
+    (tmp_path / "ideas.yaml").write_text("- Ridge(alpha=4)\n- a forest\n")
+    solved = solve(asked(ideas="ideas.yaml")).parent
+    rows = {row["index"]: row for row in rows_of(solved, "text")}
+    ideas = {step: {row["idea"] for row in rows.values() if row["step"] == step} for step in ("scratch", "vary")}
+    assert ideas["scratch"] == {"Ridge(alpha=4)", "a forest"}
+    assert ideas["vary"] and ideas["vary"] < {f"Ridge(alpha={number})" for number in (1, 2, 8, 12)}
+    valid = {row["index"] for row in rows_of(solved, "score") if row["score"] is not None}
+    for row in rows.values():
+        parent = rows.get(row["parent"])
+        assert row["step"] != "improve"
+        if row["step"] == "vary":
+            assert row["parent"] in valid and parent["idea"].startswith("Ridge")
+            assert f"Fit {row['idea']} to" in scripted.prompts[scripted.seeds.index(row["index"])][-1]["content"]
+        elif row["step"] == "debug":
+            assert row["idea"] == parent["idea"]
+
+
 def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
     """The best program on the hidden rows finally runs with all labels; one that fails on so few is passed over."""
     picky = PROGRAM.replace("mean =", "assert len(sub) > 9\nmean =").format(shift=0)

@@ -7,10 +7,10 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
-from trl_mle.evaluation.harness import Harness, NoAnswerError
+from trl_mle.evaluation.harness import Harness, NoAnswerError, Request
 from trl_mle.evaluation.results import score_of
 from trl_mle.execution import Executor, Outcome
-from trl_mle.rewards import Evaluation, ProgramLog
+from trl_mle.rewards import Evaluation
 from trl_mle.showing import PlainConsole, terminal_line
 
 
@@ -65,43 +65,41 @@ def _batch_size(harness: Harness, num_programs: int, budget_s: float) -> int:
 def _write(harness: Harness, indices: Sequence[int], results: Mapping[int, Evaluation], until_s: float) -> None:
     """The policy writes what [`next_steps`] says. Raises [`NoAnswerError`] if none of the prompts is answered."""
     refused: NoAnswerError | None = None
-    steps = next_steps(results, harness.competition, harness.log, indices, harness.seed)
-    for kind in ("scratch", "debug", "improve"):
-        parents = {i: parent for i, (step, parent) in steps.items() if step == kind}
-        prompts = {
-            i: harness.scratch_prompt(i)
-            if parent is None
-            else harness.improve_prompt(results[parent], failed=kind == "debug")
-            for i, parent in parents.items()
-        }
+    requests = next_steps(results, harness, indices)
+    for step in ("scratch", "vary", "debug", "improve"):  # prompts of similar lengths together
         try:
-            harness.write(prompts, kind, parents, until_s)
+            harness.write({i: request for i, request in requests.items() if request.step == step}, until_s)
         except NoAnswerError as error:
             refused = error
     if refused is not None and not any((harness.competition.id, i) in harness.log.samples for i in indices):
         raise refused
 
 
-def next_steps(
-    results: Mapping[int, Evaluation], competition: Competition, log: ProgramLog, indices: Sequence[int], seed: int
-) -> dict[int, tuple[str, int | None]]:
-    """What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs
-    of failed programs that have none yet, and the rest improvements of the best."""
-    repaired = {sample.parent for sample in log.samples.values()}
+def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Sequence[int]) -> dict[int, Request]:
+    """What to write next: the first half from scratch; of the others, half are repairs of failed programs that have
+    none yet, and the rest variations of the best ideas, or without ideas improvements of the best programs."""
+    samples, name = harness.log.samples, harness.competition.id
+    repaired = {sample.parent for sample in samples.values() if sample.step == "debug"}
     failed = {i: item for i, item in results.items() if item.reward is not None and not item.valid}
     broken = [i for i, item in failed.items() if item.source is not None and i not in repaired]
-    top = ranked(list(results.values()), competition)[:IMPROVED]
-    best = [i for program in top for i, evaluation in results.items() if evaluation is program]
-    steps: dict[int, tuple[str, int | None]] = {}
+    numbers = {id(evaluation): i for i, evaluation in results.items()}
+    best = [numbers[id(evaluation)] for evaluation in ranked(list(results.values()), harness.competition)]
+    ideas: dict[str, int] = {}
+    for i in best:
+        if (idea := samples[name, i].idea) is not None:
+            ideas.setdefault(idea, i)
+    requests = {}
     for place, index in enumerate(indices):
-        rng = random.Random(f"{seed}-{index}")
+        rng = random.Random(f"{harness.seed}-{index}")
         if place < len(indices) // 2 or not (best or broken):
-            steps[index] = "scratch", None
+            requests[index] = harness.scratch(index)
         elif broken and (not best or rng.random() < DEBUG_PROBABILITY):
-            steps[index] = "debug", broken.pop(rng.randrange(len(broken)))
+            parent = broken.pop(rng.randrange(len(broken)))
+            requests[index] = harness.improvement(parent, results[parent], "debug")
         else:
-            steps[index] = ("improve", rng.choice(best)) if best else ("scratch", None)
-    return steps
+            parent = rng.choice(best[:IMPROVED])
+            requests[index] = harness.variation(ideas, rng) or harness.improvement(parent, results[parent], "improve")
+    return requests
 
 
 def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:
