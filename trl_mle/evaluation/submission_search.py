@@ -10,7 +10,8 @@ from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError, Request
 from trl_mle.evaluation.results import score_of
 from trl_mle.execution import Executor, Outcome
-from trl_mle.rewards import Evaluation
+from trl_mle.models import Completion
+from trl_mle.rewards import Evaluation, Sample
 from trl_mle.showing import PlainConsole, terminal_line
 
 
@@ -25,13 +26,18 @@ def search(
     budget_s: float,
     console: PlainConsole,
     on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
+    start: Sequence[str] = (),
 ) -> list[Evaluation]:
-    """Samples and executes programs in batches until `budget_s` of the log are up, at least a small batch, which shows
-    how long programs take. Half of a later batch is written from scratch; the other half repairs programs that failed
-    and improves the best so far. Prints a line for each, and calls `on_batch` with all evaluations so far. Raises
-    [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint has answered nothing of a batch."""
+    """Executes the programs to `start` from, then samples and executes others in batches until `budget_s` of the log
+    are up, at least a small batch, which shows how long programs take. Half of a later batch is written from scratch;
+    the other half repairs programs that failed, and varies or improves the best so far. Prints a line for each, and
+    calls `on_batch` with all evaluations so far. Raises [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint
+    has answered nothing of a batch."""
     competition, log = harness.competition, harness.log
     results: dict[int, Evaluation] = {}
+    if not log.samples:
+        begun = {i: Sample(Completion(f"```python\n{source}\n```"), "start") for i, source in enumerate(start)}
+        log.add_completions(competition.id, begun)
     indices = sorted(index for _, index in log.samples)  # of an earlier run
     while True:
         if indices:
@@ -39,17 +45,18 @@ def search(
             results |= dict(zip(indices, harness.execute(indices, until_s), strict=True))
             on_batch(list(results.values()))
         console.print(_progress(list(results.values()), competition, log.now(), budget_s), soft_wrap=True)
-        size = _batch_size(harness, len(results), budget_s)
+        written = sum(sample.step != "start" for sample in log.samples.values())
+        size = _batch_size(harness, written, budget_s)
         if not size:
             return list(results.values())
-        start = max((index for _, index in log.samples), default=-1) + 1
+        first = max((index for _, index in log.samples), default=-1) + 1
         try:
-            _write(harness, range(start, start + size), results, budget_s)
+            _write(harness, range(first, first + size), results, budget_s)
         except NoAnswerError:
             if size == 1 < harness.batch_size:  # the last program that there was time for
                 return list(results.values())
             raise
-        indices = [index for index in range(start, start + size) if (competition.id, index) in log.samples]
+        indices = [index for index in range(first, first + size) if (competition.id, index) in log.samples]
         if not indices:  # the time was up before the first answer
             return list(results.values())
 
