@@ -91,7 +91,7 @@ def shift_of(submission):
 
 def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tmp_path, capsys):
     submission = solve(asked())
-    assert submission.resolve() == tmp_path / "solved" / "diabetes" / "submission.csv"
+    assert submission.resolve() == tmp_path / "solved" / "diabetes" / "scripted" / "submission.csv"
     # 12 programs: after the first batches, half of them improve or repair others
     assert len(scripted.prompts) == 12
     solved = submission.parent
@@ -112,6 +112,50 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
     assert f"the best of them, by their scores on half of the hidden rows {best:.5g}" in words
     assert f"held out {score.held_out:.5g}, on the other half" in words
     assert " left  6 programs" in said.err
+
+
+def test_the_best_ideas_are_varied(scripted, tmp_path):
+    """In place of improving programs; a repaired program keeps its idea."""
+    (tmp_path / "ideas.yaml").write_text("- Ridge(alpha=4)\n- a forest\n")
+    solved = solve(asked(ideas="ideas.yaml")).parent
+    rows = {row["index"]: row for row in rows_of(solved, "text")}
+    ideas = {step: {row["idea"] for row in rows.values() if row["step"] == step} for step in ("scratch", "vary")}
+    assert ideas["scratch"] == {"Ridge(alpha=4)", "a forest"}
+    assert ideas["vary"]
+    assert ideas["vary"] < {f"Ridge(alpha={number})" for number in (1, 2, 8, 12)}
+    valid = {row["index"] for row in rows_of(solved, "score") if row["score"] is not None}
+    for row in rows.values():
+        parent = rows.get(row["parent"])
+        assert row["step"] != "improve"
+        if row["step"] == "vary":
+            assert row["parent"] in valid
+            assert parent["idea"].startswith("Ridge")
+            assert f"Fit {row['idea']} to" in scripted.prompts[scripted.seeds.index(row["index"])][-1]["content"]
+        elif row["step"] == "debug":
+            assert row["idea"] == parent["idea"]
+
+
+def test_it_starts_from_programs(scripted, tmp_path, capsys):
+    """By default from the best one of the policy's own run."""
+    run, own = tmp_path / "run", tmp_path / "own.py"
+    best = run / "best_solutions" / "diabetes" / "solution.py"
+    best.parent.mkdir(parents=True)
+    best.write_text(PROGRAM.format(shift=4))
+    own.write_text(PROGRAM.format(shift=2))
+    scripted.answer = lambda prompt, seed: (
+        program(float(SHIFT.search(prompt)[1]) / 2) if SHIFT.search(prompt) else "no"
+    )
+    solved = solve(asked(start=[str(run), str(own)])).parent
+    steps = {row["index"]: row["step"] for row in rows_of(solved, "text")}
+    shifts = {row["index"]: SHIFT.search(row["source"] or "") for row in rows_of(solved, "score")}
+    assert [steps[i] for i in range(3)] == ["start", "start", "scratch"]
+    assert [float(shifts[i][1]) for i in range(2)] == [4, 2]
+    assert shift_of(solved / "submission.csv") < 2
+    assert "the best programs" in capsys.readouterr().out
+    again = solve(asked(policy="run")).parent
+    assert [row["step"] for row in rows_of(again, "text")][:2] == ["start", "scratch"]
+    with pytest.raises(ValueError, match="best_solutions has no best solution of diabetes"):
+        solve(asked(start=["run/best_solutions"]))
 
 
 def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
@@ -143,7 +187,7 @@ def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch, execu
         patch.setattr(module, "make_executor", lambda args: nullcontext(CountingExecutor(executor, 7)))
         with pytest.raises(KeyboardInterrupt):
             solve(asked())
-    solved = tmp_path / "solved" / "diabetes"
+    solved = tmp_path / "solved" / "diabetes" / "scripted"
     best = load_competition("diabetes", holdout=0.5).grade(solved / "submission.csv")
     assert "submission.csv is the best so far" in capsys.readouterr().err
     solve(asked())
@@ -232,7 +276,7 @@ def test_a_policy_that_solves_nothing(scripted, tmp_path, capsys):
     with pytest.raises(ValueError, match="no program made a valid submission"):
         solve(asked())
     assert " of 12: ZeroDivisionError: division by zero\n" in capsys.readouterr().err
-    assert not (tmp_path / "solved" / "diabetes" / "submission.csv").exists()
+    assert not (tmp_path / "solved" / "diabetes" / "scripted" / "submission.csv").exists()
 
 
 def test_a_submission_has_the_ids_of_the_sample(tmp_path):

@@ -2,10 +2,11 @@
 
 import hashlib
 import math
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.text import Text
 
@@ -15,7 +16,7 @@ from trl_mle.evaluation.policies import Policy, Prompt, load_policy, trained_wit
 from trl_mle.execution import Executor, Limits
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments
 from trl_mle.instrumentation import AstInstrumenter
-from trl_mle.prompts import Ideas, improve_prompt, keep_packages, scratch_prompt
+from trl_mle.prompts import Idea, Ideas, improve_prompt, keep_packages, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog, Sample, cut_middle
 from trl_mle.showing import PlainConsole, terminal_line
 
@@ -34,6 +35,15 @@ def sample_seeds(seed: int, competition: Competition, numbers: Iterable[int]) ->
     return [(first + number) % SEEDS for number in numbers]
 
 
+class Request(NamedTuple):
+    """A prompt, its kind, and for improvements and variations the index of an earlier program."""
+
+    prompt: Prompt
+    step: str = "scratch"  # or vary, debug, improve
+    parent: int | None = None
+    idea: str | None = None
+
+
 @dataclass(frozen=True)
 class Harness:
     """One policy in one competition. Samples and executions that are already in the log are not repeated."""
@@ -48,40 +58,51 @@ class Harness:
     seed: int
     batch_size: int = 64  # programs that are sampled, and then executed, at a time
     begin_program: bool = True  # whether prompts begin the answer
-    ideas: Ideas | None = None  # what programs from scratch are asked to fit, in turn
+    ideas: Ideas = field(default_factory=Ideas)  # what programs from scratch are asked to fit, in turn
 
-    def scratch_prompt(self, index: int) -> Prompt:
-        idea = self.ideas.turn(self.competition, index) if self.ideas else None
-        return scratch_prompt(self.competition, self.limits, begin_program=self.begin_program, idea=idea)
+    def scratch(self, index: int) -> Request:
+        return self._from_scratch(self.ideas.turn(self.competition, index))
 
-    def improve_prompt(self, evaluation: Evaluation, failed: bool = False) -> Prompt:
-        """The prompt for a better version of an executed program, or for a repair of a failed one, with its output,
-        never its score. Raises `ValueError` if it is longer than `max_prompt_tokens` even without the program."""
-        return improve_prompt(
+    def variation(self, best: Mapping[str, int], rng: random.Random) -> Request | None:
+        """Asks for a variation of one of the best ideas, best first, each with the index of its best program."""
+        if (variation := self.ideas.variation(self.competition, list(best), rng)) is None:
+            return None
+        name, idea = variation
+        return self._from_scratch(idea)._replace(step="vary", parent=best[name])
+
+    def _from_scratch(self, idea: Idea | None) -> Request:
+        prompt = scratch_prompt(self.competition, self.limits, begin_program=self.begin_program, idea=idea)
+        return Request(prompt, idea=idea and idea.name)
+
+    def improvement(self, parent: int, evaluation: Evaluation, step: str) -> Request:
+        """Asks for a better version of a program, or with the step `"debug"` for a repair of a failed one, and shows
+        its output, never its score. Raises `ValueError` if the prompt is longer than `max_prompt_tokens` even without
+        the program."""
+        prompt = improve_prompt(
             self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits,
-            failed=failed, max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
+            failed=step == "debug",
+            max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
             begin_program=self.begin_program,
         )  # fmt: skip
+        return Request(prompt, step, parent, self.log.samples[self.competition.id, parent].idea)
 
-    def write(
-        self, prompts: Mapping[int, Prompt], step: str, parents: Mapping[int, int | None], until_s: float = math.inf
-    ) -> None:
-        """Samples the completions that are not in the log yet. `step` is the kind of their prompts, and `parents` has
-        the indices of the programs that these show. Until `until_s`, a missing answer raises [`NoAnswerError`]."""
+    def write(self, requests: Mapping[int, Request], until_s: float = math.inf) -> None:
+        """Samples the completions that are not in the log yet. Until `until_s`, a missing answer raises
+        [`NoAnswerError`]."""
         name = self.competition.id
-        missing = [index for index in prompts if (name, index) not in self.log.samples]
+        missing = [index for index in requests if (name, index) not in self.log.samples]
         if not missing:
             return
         note = terminal_line(f"{self.log.path.stem}, {name}: sampling up to program {max(missing) + 1}")
         with PlainConsole(stderr=True).status(Text(note)):
             completions = self.policy.sample(
-                [prompts[index] for index in missing],
+                [requests[index].prompt for index in missing],
                 self.max_new_tokens,
                 sample_seeds(self.seed, self.competition, missing),
                 max(until_s - self.log.now(), 0.0),
             )
         answers = {
-            index: Sample(completion, step, parents.get(index))
+            index: Sample(completion, requests[index].step, requests[index].parent, requests[index].idea)
             for index, completion in zip(missing, completions, strict=True)
             if completion.text is not None
         }
@@ -112,7 +133,7 @@ def sample_programs(harness: Harness, num_samples: int) -> list[Evaluation]:
     evaluations: list[Evaluation] = []
     for start in range(0, num_samples, harness.batch_size):
         batch = range(start, min(start + harness.batch_size, num_samples))
-        harness.write({i: harness.scratch_prompt(i) for i in batch}, "scratch", {})
+        harness.write({i: harness.scratch(i) for i in batch})
         evaluations += harness.execute(batch)
     return evaluations
 

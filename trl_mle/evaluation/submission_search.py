@@ -7,10 +7,11 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.prepared import csv_text
-from trl_mle.evaluation.harness import Harness, NoAnswerError
+from trl_mle.evaluation.harness import Harness, NoAnswerError, Request
 from trl_mle.evaluation.results import score_of
 from trl_mle.execution import Executor, Outcome
-from trl_mle.rewards import Evaluation, ProgramLog
+from trl_mle.models import Completion
+from trl_mle.rewards import Evaluation, Sample
 from trl_mle.showing import PlainConsole, terminal_line
 
 
@@ -25,13 +26,18 @@ def search(
     budget_s: float,
     console: PlainConsole,
     on_batch: Callable[[list[Evaluation]], None] = lambda evaluations: None,
+    start: Sequence[str] = (),
 ) -> list[Evaluation]:
-    """Samples and executes programs in batches until `budget_s` of the log are up, at least a small batch, which shows
-    how long programs take. Half of a later batch is written from scratch; the other half repairs programs that failed
-    and improves the best so far. Prints a line for each, and calls `on_batch` with all evaluations so far. Raises
-    [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint has answered nothing of a batch."""
+    """Executes the programs to `start` from, then samples and executes others in batches until `budget_s` of the log
+    are up, at least a small batch, which shows how long programs take. Half of a later batch is written from scratch;
+    the other half repairs programs that failed, and varies or improves the best so far. Prints a line for each, and
+    calls `on_batch` with all evaluations so far. Raises [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint
+    has answered nothing of a batch."""
     competition, log = harness.competition, harness.log
     results: dict[int, Evaluation] = {}
+    if not log.samples:
+        begun = {i: Sample(Completion(f"```python\n{source}\n```"), "start") for i, source in enumerate(start)}
+        log.add_completions(competition.id, begun)
     indices = sorted(index for _, index in log.samples)  # of an earlier run
     while True:
         if indices:
@@ -39,17 +45,18 @@ def search(
             results |= dict(zip(indices, harness.execute(indices, until_s), strict=True))
             on_batch(list(results.values()))
         console.print(_progress(list(results.values()), competition, log.now(), budget_s), soft_wrap=True)
-        size = _batch_size(harness, len(results), budget_s)
+        written = sum(sample.step != "start" for sample in log.samples.values())
+        size = _batch_size(harness, written, budget_s)
         if not size:
             return list(results.values())
-        start = max((index for _, index in log.samples), default=-1) + 1
+        first = max((index for _, index in log.samples), default=-1) + 1
         try:
-            _write(harness, range(start, start + size), results, budget_s)
+            _write(harness, range(first, first + size), results, budget_s)
         except NoAnswerError:
             if size == 1 < harness.batch_size:  # the last program that there was time for
                 return list(results.values())
             raise
-        indices = [index for index in range(start, start + size) if (competition.id, index) in log.samples]
+        indices = [index for index in range(first, first + size) if (competition.id, index) in log.samples]
         if not indices:  # the time was up before the first answer
             return list(results.values())
 
@@ -65,43 +72,41 @@ def _batch_size(harness: Harness, num_programs: int, budget_s: float) -> int:
 def _write(harness: Harness, indices: Sequence[int], results: Mapping[int, Evaluation], until_s: float) -> None:
     """The policy writes what [`next_steps`] says. Raises [`NoAnswerError`] if none of the prompts is answered."""
     refused: NoAnswerError | None = None
-    steps = next_steps(results, harness.competition, harness.log, indices, harness.seed)
-    for kind in ("scratch", "debug", "improve"):
-        parents = {i: parent for i, (step, parent) in steps.items() if step == kind}
-        prompts = {
-            i: harness.scratch_prompt(i)
-            if parent is None
-            else harness.improve_prompt(results[parent], failed=kind == "debug")
-            for i, parent in parents.items()
-        }
+    requests = next_steps(results, harness, indices)
+    for step in ("scratch", "vary", "debug", "improve"):  # prompts of similar lengths together
         try:
-            harness.write(prompts, kind, parents, until_s)
+            harness.write({i: request for i, request in requests.items() if request.step == step}, until_s)
         except NoAnswerError as error:
             refused = error
     if refused is not None and not any((harness.competition.id, i) in harness.log.samples for i in indices):
         raise refused
 
 
-def next_steps(
-    results: Mapping[int, Evaluation], competition: Competition, log: ProgramLog, indices: Sequence[int], seed: int
-) -> dict[int, tuple[str, int | None]]:
-    """What to write next, and the program that it shows: the first half from scratch; of the others, half are repairs
-    of failed programs that have none yet, and the rest improvements of the best."""
-    repaired = {sample.parent for sample in log.samples.values()}
+def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Sequence[int]) -> dict[int, Request]:
+    """What to write next: the first half from scratch; of the others, half are repairs of failed programs that have
+    none yet, and the rest variations of the best ideas, or without ideas improvements of the best programs."""
+    samples, name = harness.log.samples, harness.competition.id
+    repaired = {sample.parent for sample in samples.values() if sample.step == "debug"}
     failed = {i: item for i, item in results.items() if item.reward is not None and not item.valid}
     broken = [i for i, item in failed.items() if item.source is not None and i not in repaired]
-    top = ranked(list(results.values()), competition)[:IMPROVED]
-    best = [i for program in top for i, evaluation in results.items() if evaluation is program]
-    steps: dict[int, tuple[str, int | None]] = {}
+    numbers = {id(evaluation): i for i, evaluation in results.items()}
+    best = [numbers[id(evaluation)] for evaluation in ranked(list(results.values()), harness.competition)]
+    ideas: dict[str, int] = {}
+    for i in best:
+        if (idea := samples[name, i].idea) is not None:
+            ideas.setdefault(idea, i)
+    requests = {}
     for place, index in enumerate(indices):
-        rng = random.Random(f"{seed}-{index}")
+        rng = random.Random(f"{harness.seed}-{index}")
         if place < len(indices) // 2 or not (best or broken):
-            steps[index] = "scratch", None
+            requests[index] = harness.scratch(index)
         elif broken and (not best or rng.random() < DEBUG_PROBABILITY):
-            steps[index] = "debug", broken.pop(rng.randrange(len(broken)))
+            parent = broken.pop(rng.randrange(len(broken)))
+            requests[index] = harness.improvement(parent, results[parent], "debug")
         else:
-            steps[index] = ("improve", rng.choice(best)) if best else ("scratch", None)
-    return steps
+            parent = rng.choice(best[:IMPROVED])
+            requests[index] = harness.variation(ideas, rng) or harness.improvement(parent, results[parent], "improve")
+    return requests
 
 
 def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from trl_mle.prompts.features import what_it_reads
 DEFAULT = Path(__file__).with_name("ideas.yaml")
 NUMBER = re.compile(r"(?<=[=(, ])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])")  # in the arguments of a model
 STEPS = 1 / 3, 1 / 2, 2, 3  # factors of a number that is varied
+VARIED = 8  # ideas with the best programs
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,15 @@ class Ideas:
             return None
         turn, place = divmod(number, len(ideas))
         return random.Random(f"{self.seed} {comp.id} {turn}").sample(ideas, len(ideas))[place]
+
+    def variation(self, comp: Competition, names: Sequence[str], rng: random.Random) -> tuple[str, Idea] | None:
+        """A variation of one of the best ideas, mostly the first of these names, and its name; `None` without one."""
+        best = [name for name in names if NUMBER.search(name)][:VARIED]
+        if not best:
+            return None
+        name = rng.choices(best, weights=range(len(best), 0, -1))[0]
+        idea = self.varied(comp, name, rng)
+        return None if idea is None else (name, idea)
 
     def varied(self, comp: Competition, name: str, rng: random.Random) -> Idea | None:
         """The idea of this name, or a variation of it, with one of its numbers changed; `None` if there is none."""

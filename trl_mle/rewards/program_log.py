@@ -18,11 +18,13 @@ FIELDS = [field.name for field in fields(Evaluation)]
 
 @dataclass
 class Sample:
-    """A completion, the kind of its prompt, the index of the program that this shows, and its evaluation, if any."""
+    """A completion, the kind of its prompt, the index of the program that this shows or whose idea it varies, the idea
+    that it asks for, and the evaluation, if any."""
 
     completion: Completion
     step: str = "scratch"
     parent: int | None = None
+    idea: str | None = None
     evaluation: Evaluation | None = None
 
 
@@ -59,7 +61,7 @@ class ProgramLog:
             self._check(key[0])
             if "text" in row:
                 completion = Completion(row["text"], row["tokens"], row["prompt_tokens"])
-                self.samples[key] = Sample(completion, row["step"], row["parent"])
+                self.samples[key] = Sample(completion, row["step"], row["parent"], row["idea"])
             elif "outcome" in row:
                 self.samples[key].evaluation = Evaluation.from_dict({name: row[name] for name in FIELDS})
             last_s = max(last_s, row.get("elapsed_s", 0.0))
@@ -104,7 +106,8 @@ class ProgramLog:
         self._write([{"time": datetime.now(UTC).isoformat(), "competition": competition} | more | asdict(evaluation)])
 
     def _fields(self, index: int, sample: Sample) -> dict[str, Any]:
-        return {"index": index, "step": sample.step, "parent": sample.parent, "elapsed_s": self.now()}
+        fields = {"index": index, "step": sample.step, "parent": sample.parent, "idea": sample.idea}
+        return fields | {"elapsed_s": self.now()}
 
     def _write(self, rows: Iterable[dict[str, Any]]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
+from rich.table import Table
+
 from trl_mle.competitions import Competition, CompetitionError, load_competition
+from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.harness import Harness, NoAnswerError, SamplingArguments, check_counts
 from trl_mle.evaluation.policies import check_policy, completion_length
@@ -18,10 +21,11 @@ from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.rewards import Evaluation
 from trl_mle.scripts.printing import facts_table
-from trl_mle.showing import PlainConsole, metric_name
+from trl_mle.showing import PlainConsole, metric_name, terminal_line
 
 
 LOG, SUBMISSION, PROGRAM = "programs.jsonl", "submission.csv", "solution.py"
+SHOWN = 5  # programs of the table at the end
 
 
 @dataclass(kw_only=True)
@@ -43,7 +47,14 @@ class SolveArguments(SamplingArguments):
         metadata={"help": "Time limit, such as 90s, 10m or 2h; programs that still run then are ended."},
     )
     output_dir: str | None = field(
-        default=None, metadata={"help": "Folder to write to; defaults to solved/<competition>."}
+        default=None, metadata={"help": "Folder to write to; defaults to solved/<competition>/<policy>."}
+    )
+    start: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Programs to start from: files, or folders of runs, whose best ones are taken; defaults to the "
+            "policy's own run."
+        },
     )
     max_prompt_length: int = field(default=2048, metadata={"help": "Length limit of an improve prompt, in tokens."})
 
@@ -70,7 +81,8 @@ def solve(args: SolveArguments) -> Path:
     if final is None:
         competition = with_rows_for_the_report(competition)
     check_policy(args.policy)  # refuses a wrong name before anything is written
-    folder = Path(args.output_dir or Path("solved") / competition.slug)
+    folder = Path(args.output_dir or Path("solved") / competition.slug / path_slug(args.policy))
+    start = _programs(args, competition)
     console = PlainConsole(stderr=True)
     with make_executor(args) as executor, alone_in(folder):
         executor.check(competition)
@@ -95,7 +107,7 @@ def solve(args: SolveArguments) -> Path:
             write_whole(folder / PROGRAM, program)
 
         try:
-            evaluations = search(harness, args.budget_s - (monotonic() - began), console, write_best)
+            evaluations = search(harness, args.budget_s - (monotonic() - began), console, write_best, start)
         except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
                 console.print(f"interrupted: {folder / SUBMISSION} is the best so far", soft_wrap=True)
@@ -104,8 +116,21 @@ def solve(args: SolveArguments) -> Path:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)
         reason = "no valid program was valid when run again" if submissions else "no program made a valid submission"
         raise ValueError(f"{reason} ({harness.log.path}): raise --budget, or use another policy")
-    _report(evaluations, chosen, competition, final is not None, harness.log.now(), folder)
+    _report(evaluations, chosen, harness, final is not None, folder)
     return folder / SUBMISSION
+
+
+def _programs(args: SolveArguments, competition: Competition) -> list[str]:
+    """The programs to start from, without duplicates. Raises `ValueError` for a path without any, `OSError` if one
+    cannot be read."""
+    sources: list[str] = []
+    for path in map(Path, args.start if args.start is not None else [args.policy]):
+        best = sorted(path.glob(f"best_solutions/**/{competition.slug}/{PROGRAM}"))
+        if args.start is not None and path.is_dir() and not best:
+            raise ValueError(f"--start: {path} has no best solution of {competition.id}")
+        files = [path] if args.start is not None and not best else best
+        sources += [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    return list(dict.fromkeys(sources))
 
 
 def _harness(args: SolveArguments, competition: Competition, executor: Executor, folder: Path) -> Harness:
@@ -115,7 +140,7 @@ def _harness(args: SolveArguments, competition: Competition, executor: Executor,
                 raise ValueError(f"--output_dir: {path} is not from an earlier run: use another folder")
     length, best = args.max_completion_length or completion_length([args.policy]), folder / "best_solutions"
     [harness] = args.harnesses(
-        args.policy, length, [competition], executor, folder / LOG, best, {}, args.max_prompt_length
+        args.policy, length, [competition], executor, folder / LOG, best, {"start": args.start}, args.max_prompt_length
     )
     return harness
 
@@ -132,17 +157,17 @@ def with_rows_for_the_report(competition: Competition) -> Competition:
 def _report(
     evaluations: Sequence[Evaluation],
     chosen: Evaluation,
-    competition: Competition,
+    harness: Harness,
     is_final: bool,
-    seconds: float,
     folder: Path,
 ) -> None:
+    competition = harness.competition
     place = 1 + [evaluation.source for evaluation in ranked(evaluations, competition)].index(chosen.source)
     facts = facts_table()
     facts.add_row("competition", competition.id)
     facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
     valid = sum(evaluation.valid for evaluation in evaluations)
-    facts.add_row("programs", f"{len(evaluations)} in {clock(seconds)}, {valid} of them valid")
+    facts.add_row("programs", f"{len(evaluations)} in {clock(harness.log.now())}, {valid} of them valid")
     what = "the best of them" if place == 1 else f"number {place} of them, the best that ran again"
     rows = "half of the hidden rows" if competition.holdout else "the hidden rows"
     facts.add_row("chosen", f"{what}, by their scores on {rows}")
@@ -156,4 +181,21 @@ def _report(
         facts.add_row("", "the rows that it was chosen on: they cannot be split, and the score is too good")
     facts.add_row("submission", str(folder / SUBMISSION))
     facts.add_row("program", str(folder / PROGRAM))
-    PlainConsole().print(facts)
+    console = PlainConsole()
+    console.print(facts)
+    console.print(_candidates(harness, evaluations))
+
+
+def _candidates(harness: Harness, evaluations: Sequence[Evaluation]) -> Table:
+    """The best programs."""
+    competition, samples = harness.competition, harness.log.samples
+    numbers = {evaluation.source: index for (_, index), sample in samples.items() if (evaluation := sample.evaluation)}
+    table = Table("program", competition.metric, "Δt (s)", "written", "idea", title="the best programs")
+    for evaluation in ranked(evaluations, competition)[:SHOWN]:
+        number = numbers[evaluation.source]
+        sample = samples[competition.id, number]
+        parent = "" if sample.parent is None else f" {sample.parent}"
+        duration = "" if evaluation.duration_s is None else f"{evaluation.duration_s:.2f}"
+        score = f"{score_of(evaluation):.5g}"
+        table.add_row(str(number), score, duration, f"{sample.step}{parent}", terminal_line(sample.idea or ""))
+    return table

@@ -44,7 +44,7 @@ def test_prompts_state_the_executors_limits(program_model, tmp_path):
     assert "Limits: 17 seconds, 999 MB of memory" in scratch[0]["content"]
     assert "pillow, torch.\n" in improve[0]["content"]
     harness = Harness(None, load_competition("wine"), make_reward(HERE), None, 8, 1024, HERE, seed=0)
-    assert harness.scratch_prompt(0) == scratch  # training and evaluation use the same prompt
+    assert harness.scratch(0).prompt == scratch  # training and evaluation use the same prompt
 
 
 def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):

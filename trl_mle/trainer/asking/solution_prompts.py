@@ -7,14 +7,12 @@ from typing import Any
 from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
-from trl_mle.prompts.ideas import NUMBER
 from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.batch import Completion, Row, competition_of
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
 LONG_PROMPT = 8192  # tokens of an improve prompt if max_prompt_length sets no limit
-VARIED = 8  # ideas, whose best programs are best
 LONG_TEXT = "x\n" * 9999  # a program, and an output, longer than any prompt
 NO_IMPROVING = "set improve_probability to 0"
 
@@ -76,18 +74,16 @@ class SolutionPrompts:
 
     def _variation(self, row: Row, rng: random.Random) -> Row:
         name = competition_of(row, self.competitions) or ""
-        best: dict[str | None, Solution] = {}
+        best: dict[str, Solution] = {}
         for solution in self.pool.ranked(name):
-            best.setdefault(solution.idea, solution)
-        parents = [solution for idea, solution in best.items() if idea is not None and NUMBER.search(idea)][:VARIED]
-        if not parents:
+            if solution.idea is not None:
+                best.setdefault(solution.idea, solution)
+        variation = self.ideas.variation(self.competitions[name], list(best), rng)
+        if variation is None:
             return {}
-        parent = rng.choices(parents, weights=range(len(parents), 0, -1))[0]
-        idea = self.ideas.varied(self.competitions[name], parent.idea or "", rng)
-        if idea is None:
-            return {}
+        parent, idea = variation
         prompt = scratch_prompt(self.competitions[name], self.limits, self.args.begin_program, idea)
-        return {"prompt": prompt} | _parent_columns(parent, row) | {"idea": idea.name}
+        return {"prompt": prompt} | _parent_columns(best[parent], row) | {"idea": idea.name}
 
     def prompt_with(self, parent: Solution) -> Prompt:
         limit = self.args.max_prompt_length
