@@ -1,11 +1,13 @@
 """The prompt that shows a program with its output and asks for a better one."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
-from trl_mle.prompts.prompt import PROGRAM_ALONE, PROGRAM_FORM, begun_answer, task
+from trl_mle.prompts.opening import opening
+from trl_mle.prompts.prompt import PROGRAM_ALONE, PROGRAM_FORM, task
 from trl_mle.prompts.untrusted_text import fence_for, plain_text
 
 
@@ -25,7 +27,7 @@ _IMPROVE_ALONE = "Improve it: think about what limits its score. " + PROGRAM_ALO
 _REPAIR_ALONE = "Repair it: think about why it failed. " + PROGRAM_ALONE
 
 # Training requests the same tasks repeatedly
-_task, _begun = lru_cache(maxsize=64)(task), lru_cache(maxsize=64)(begun_answer)
+_task, _opening = lru_cache(maxsize=64)(task), lru_cache(maxsize=64)(opening)
 
 _PROGRAM = """\
 {what}
@@ -76,7 +78,7 @@ def improve_prompt(
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
     what, ask = (FAILED, (_REPAIR, _REPAIR_ALONE)) if failed else (PREVIOUS, (_IMPROVE, _IMPROVE_ALONE))
-    begun = _begun(comp) if begin_program else []
+    begun = [{"role": "assistant", "content": _opening(comp)}] if begin_program else []
     program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
@@ -122,8 +124,4 @@ def _most(count: int, fits: Callable[[int], bool], low: int = 0) -> int:
     """The largest number of lines, up to `count`, that fits, by bisection; `low` always fits."""
     if fits(count):
         return count
-    high = count
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return low + bisect_left(range(low + 1, count), True, key=lambda kept: not fits(kept))
