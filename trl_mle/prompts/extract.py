@@ -145,8 +145,5 @@ def _wrong_line(text: str) -> int | None:
 
 def _is_program(text: str) -> bool:
     """Whether a text is Python that does something: "Done" is Python, too."""
-    try:
-        tree = parse_program(text)
-    except ProgramError:
-        return False
-    return any(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.Call) for node in ast.walk(tree))
+    acts = ast.Import | ast.ImportFrom | ast.Assign | ast.Call
+    return _wrong_line(text) is None and any(isinstance(node, acts) for node in ast.walk(parse_program(text)))

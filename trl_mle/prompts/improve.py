@@ -93,19 +93,16 @@ def improve_prompt(
     if tokens(0, 0) > max_tokens:
         what = f"a prompt to improve solutions of {comp.id!r} takes {tokens(0, 0)} tokens without one"
         raise ValueError(f"{what}: raise max_prompt_length={max_tokens}, or set improve_probability: 0")
-    kept = len(program_lines), len(output_lines)
-    if tokens(*kept) > max_tokens:
+    program_kept, output_kept = len(program_lines), len(output_lines)
+    if tokens(program_kept, output_kept) > max_tokens:
         program_lines, output_lines = _without_long(program_lines), _without_long(output_lines)
-        kept = _fitting(tokens, *kept, max_tokens)
-    return prompt(*kept)
-
-
-def _fitting(tokens: Callable[..., int], program: int, output: int, max_tokens: int) -> tuple[int, int]:
-    """How many lines to keep of a program and its output, which gets what the program leaves over."""
-    for_program = int(PROGRAM_SHARE * (max_tokens - tokens(0, 0)))
-    output_kept = _most(output, lambda kept: tokens(0, kept) <= max_tokens - for_program)
-    program_kept = _most(program, lambda kept: tokens(kept, output_kept) <= max_tokens)
-    return program_kept, _most(output, lambda kept: tokens(program_kept, kept) <= max_tokens, output_kept)
+        for_program = int(PROGRAM_SHARE * (max_tokens - tokens(0, 0)))
+        output_kept = _most(output_kept, lambda kept: tokens(0, kept) <= max_tokens - for_program)
+        program_kept = _most(program_kept, lambda kept: tokens(kept, output_kept) <= max_tokens)
+        # The output gets what the program leaves over
+        all_output = len(output_lines)
+        output_kept = _most(all_output, lambda kept: tokens(program_kept, kept) <= max_tokens, output_kept)
+    return prompt(program_kept, output_kept)
 
 
 def _without_long(lines: list[str]) -> list[str]:
