@@ -1,4 +1,3 @@
-import re
 import time
 
 import pytest
@@ -30,10 +29,6 @@ def test_milestones(name):
     assert program.original == source
     verify(program.original, program.source, program.nonce)
     assert_lines_are_kept(program)
-    for number in program.inserted_lines:
-        line = split_lines(program.source)[number - 1]
-        marker = rf'print\("{program.nonce} milestone: \w+", flush=True\)'
-        assert re.fullmatch(rf"\s*{marker}\n", line)
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
