@@ -22,7 +22,7 @@ _STORES = re.compile(
     r"|[\"'][wax][bt+]*+[\"']"
 )
 _PYTHON = {"python", "python3", "py"}
-READS = 20  # limits parsing of a text without fences to so many times
+READS = 20  # how often a text without fences is parsed, at most
 
 
 def given_program(text: str) -> str:

@@ -29,7 +29,7 @@ class PromptsWhenRead:
         make (`Callable[..., Prompt]`):
             Makes the prompt of one, with ideas for the argument `idea`; it must pickle, too.
         ideas ([`~trl_mle.prompts.Ideas`], *optional*):
-            What rows ask for, in turn.
+            The ideas that rows name, in turn.
     """
 
     def __init__(self, competitions: TaskSet, make: Callable[..., Prompt], ideas: Ideas | None = None):
