@@ -135,15 +135,6 @@ sys.stdout = Tee()
 # Tricks that work. The nonce is a constant of the running code, where a program in the same process can find it.
 RESIDUAL = {
     "searches the constants of its code": "forge(repr(sys._getframe().f_code.co_consts))",
-    "searches its memory": """
-maps = [line.split() for line in open("/proc/self/maps")]
-with open("/proc/self/mem", "rb", buffering=0) as memory:
-    for addresses, access, *_, name in maps:
-        start, end = (int(address, 16) for address in addresses.split("-"))
-        if access == "rw-p" and not name.startswith("/") and end - start <= 1 << 22:
-            memory.seek(start)
-            forge(" ".join(re.findall("([0-9a-f]{16}) milestone: ", memory.read(end - start).decode("latin-1"))))
-""",
 }
 
 

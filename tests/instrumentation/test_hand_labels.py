@@ -9,22 +9,19 @@ from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedPro
 
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from hand_labels import FALSE, LATE, RIGHT, SILENT, judge, load_answers, load_labels, reported, verdicts
+from hand_labels import FALSE, LATE, RIGHT, judge, load_answers, load_labels, reported, verdicts
 
 
 NONCE = "5e1f0c9a7b3d2468"
 
 
 def test_the_rules_agree_with_the_labels():
-    verdicts = []
+    found = []
     for source, labels in load_labels().values():
-        program = AstInstrumenter().instrument(source)
-        found = judge(program, labels)
-        verdicts += found.values()
-    assert verdicts.count(FALSE) <= 0.01 * len(verdicts)
-    verdicts = [verdict for verdict in verdicts if verdict != SILENT]
-    assert len(verdicts) == 488
-    assert verdicts.count(RIGHT) >= 0.95 * len(verdicts)
+        found += judge(AstInstrumenter().instrument(source), labels).values()
+    assert len(found) == 546
+    assert found.count(FALSE) <= 2
+    assert found.count(RIGHT) >= 466  # of 488 that programs reach
 
 
 def test_the_rules_report_what_programs_of_a_pretrained_model_reach():
@@ -70,15 +67,8 @@ def place(source, milestone, ends):
         ("a = 1\nif x:\n    b = 2\n    @\n", [1], LATE),
         ("if x:\n    a = 1\n    c = 3\nb = 2\n@\n", [2], FALSE),
         ("def f():\n    b = 2\n    @\nf()\na = 1\nf()\n", [4], FALSE),
+        ("with open('submission.csv', 'w') as f:\n    f.write('')\n@\n", [2], RIGHT),
     ],
 )
 def test_judge(source, ends, verdict):
     assert place(source, "predictions", ends) == verdict
-
-
-def test_a_submission_is_complete_when_its_file_is_closed():
-    inside = "with open('submission.csv', 'w') as f:\n    f.write('')\n    @\n"
-    assert place(inside, "submission", [2]) == FALSE
-    assert place(inside, "predictions", [2]) == RIGHT
-    assert place(inside.replace("    @", "@"), "submission", [2]) == RIGHT
-    assert place(inside.replace("open('submission.csv', 'w')", "suppress()"), "submission", [2]) == RIGHT

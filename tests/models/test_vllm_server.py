@@ -1,6 +1,5 @@
 """Tests against a real vLLM server with tiny models: `make test-vllm`. Without a GPU the server starts in a minute."""
 
-import openai
 import pytest
 import torch
 from support.vllm_server import VllmServer
@@ -93,7 +92,3 @@ def test_generates_what_transformers_generates(trained_server, trained):
     prompts = [f"Kaggle competition: {name}" for name in ("digits", "wine", "diabetes", "breast-cancer")]
     served = EndpointModel(f"{trained_server.url}/v1").complete(prompts, 32)
     assert served == TransformersModel(str(trained)).complete(prompts, 32)
-    with openai.OpenAI(base_url=f"{trained_server.url}/v1", api_key="EMPTY") as client:
-        messages = [{"role": "user", "content": prompts[0]}]
-        sampled = client.chat.completions.create(model="tiny", messages=messages, n=8, temperature=2.0, max_tokens=64)
-    assert len({choice.message.content for choice in sampled.choices}) > 1

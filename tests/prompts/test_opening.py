@@ -171,16 +171,15 @@ def test_with_odd_names_or_without_tables_there_is_only_an_import(tmp_path, name
 
 def test_prompts_that_begin_the_answer():
     comp = load_competition("wine")
-    (asked,) = scratch_prompt(comp)
+    asked = scratch_prompt(comp)
     begun = scratch_prompt(comp, begin_program=True)
-    assert [message["role"] for message in begun] == ["user", "assistant"]
-    assert opening_of(begun) == begun[-1]["content"] == opening(comp)
-    assert without_opening(begun) == begun[:1]
-    assert "plan" in asked["content"].splitlines()[-1]
-    assert "plan" not in begun[0]["content"].splitlines()[-1]
-    assert opening_of([asked]) == ""
-    assert without_opening([asked]) == [asked]
-    for failed in (False, True):
-        prompt = improve_prompt(comp, "x = 1", "1", Limits(), 1000, lambda prompt: 0, failed, begin_program=True)
-        assert opening_of(prompt) == opening(comp)
+    for prompt in (
+        begun,
+        improve_prompt(comp, "x = 1", "1", Limits(), 1000, lambda prompt: 0, begin_program=True),
+        improve_prompt(comp, "x = 1", "1", Limits(), 1000, lambda prompt: 0, failed=True, begin_program=True),
+    ):
+        assert opening_of(prompt) == prompt[-1]["content"] == opening(comp)
         assert "plan" not in prompt[0]["content"].splitlines()[-1]
+    assert without_opening(begun) == begun[:1]
+    assert "plan" in asked[0]["content"].splitlines()[-1]
+    assert (opening_of(asked), without_opening(asked)) == ("", asked)

@@ -7,7 +7,8 @@ from transformers import AutoTokenizer
 
 from trl_mle.competitions import Competition, list_competitions, load_competition
 from trl_mle.execution import Limits
-from trl_mle.prompts import estimate_tokens, scratch_prompt
+from trl_mle.execution.program import REQUIRED
+from trl_mle.prompts import estimate_tokens, improve_prompt, keep_packages, scratch_prompt
 from trl_mle.prompts.prompt import MAX_TOKENS
 
 
@@ -116,6 +117,29 @@ def test_long_files_are_read_from_their_beginning(tmp_path):
     assert "input/lines.json, 1 columns:\nkey\n0\n1\n" in content
     assert "\ninput/single.json\n" in content
     assert "\ninput/broken.csv\n" in content
+
+
+MORE = Limits(5, 512, 1, (*REQUIRED, "lightgbm", "torch"))
+
+
+def test_prompts_state_the_limits():
+    wine = load_competition("wine")
+    usual = "Limits: 60 seconds, 4096 MB of memory, no network (no pip install, no pretrained weights). Installed are only numpy, pandas, scipy, scikit-learn, pillow."
+    more = "Limits: 5 seconds, 512 MB of memory, no network (no pip install, no pretrained weights). Installed are only numpy, pandas, scipy, scikit-learn, pillow, lightgbm, torch."
+    assert usual in scratch_prompt(wine)[0]["content"].splitlines()
+    for prompt in scratch_prompt(wine, MORE), improve_prompt(wine, "x = 1", "1", MORE, 1000, lambda prompt: 0):
+        assert more in prompt[0]["content"].splitlines()
+
+
+def test_a_run_goes_on_with_the_packages_that_it_began_with(tmp_path, caplog):
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert keep_packages(MORE, first) == MORE
+    assert json.loads((first / "limits.json").read_text())["packages"] == list(MORE.packages)
+    # Resumed on a machine without lightgbm and torch, with a longer time limit
+    assert keep_packages(Limits(9), second, begun_in=first) == Limits(9, packages=MORE.packages)
+    assert "can no longer import: lightgbm, torch" in caplog.text
+    assert keep_packages(Limits(9), second, begun_in=second).packages == MORE.packages
+    assert keep_packages(Limits(9), second) == Limits(9)  # another run
 
 
 @pytest.mark.pretrained

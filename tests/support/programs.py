@@ -6,51 +6,7 @@ from trl_mle.instrumentation import MILESTONES
 
 
 # A line with name and milestones begins each program. Many more, with labels, are in benchmarks/milestones
-_PROGRAMS = r'''
-### main_guard: all
-"""A docstring."""
-from __future__ import annotations
-
-import os
-import pandas as pd
-from sklearn.ensemble import RandomForestClassifier
-
-DATA = "input"
-
-def load(name):
-    return pd.read_csv(os.path.join(DATA, name))  # both files
-
-def main():
-    train, test = load("train.csv"), load("test.csv")
-    model = RandomForestClassifier(n_estimators=10, random_state=0)
-    model.fit(train[["a", "b"]], train["y"])
-    preds = model.predict(test[["a", "b"]])
-    sub = pd.read_csv(os.path.join(DATA, "sample_submission.csv"))
-    sub["y"] = preds
-    sub.to_csv("submission.csv", index=False)
-
-if __name__ == "__main__":
-    main()
-### fails_before_training: all
-import pandas as pd
-from sklearn.linear_model import LogisticRegression
-train = pd.read_csv("input/train.csv")
-test = pd.read_csv("input/test.csv")
-model = LogisticRegression()
-model.fit(train[["a", "missing"]], train["y"])
-test["y"] = model.predict(test[["a", "b"]])
-test[["id", "y"]].to_csv("submission.csv", index=False)
-### fails_on_second_file: imports train_data test_data model_built model_trained submission
-import pandas as pd
-from sklearn.tree import DecisionTreeClassifier
-def read(path):
-    frame = pd.read_csv(path)
-    return frame
-train = read("input/train.csv")
-test = read("input/test_features.csv")
-model = DecisionTreeClassifier().fit(train[["a"]], train.y)
-val = model.predict(train[["a"]])
-pd.DataFrame({"id": test.id, "y": 0}).to_csv("submission.csv")
+_PROGRAMS = r"""
 ### validation_only: imports train_data model_built model_trained
 import pandas as pd
 from sklearn.model_selection import train_test_split
@@ -61,48 +17,6 @@ X_train, X_test, y_train, y_test = train_test_split(df[["a"]], df["y"], test_siz
 clf = LogisticRegression()
 clf.fit(X_train, y_train)
 print(accuracy_score(y_test, clf.predict(X_test)))
-### torch_loop: all
-import pandas as pd
-import torch
-import torch.nn as nn
-from torch.utils.data import DataLoader, TensorDataset
-train = pd.read_csv("input/train.csv")
-test = pd.read_csv("input/test.csv")
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
-    def forward(self, x):
-        return self.layers(x)
-device = "cuda" if torch.cuda.is_available() else "cpu"
-model = Net().to(device)
-optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-loader = DataLoader(TensorDataset(torch.tensor(train[["a", "b"]].values), torch.tensor(train["y"].values)), 32)
-for epoch in range(3):
-    model.train()
-    for x, y in loader:
-        optimizer.zero_grad()
-        loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
-        loss.backward()
-        optimizer.step()
-    print(epoch, loss.item())
-model.eval()
-with torch.no_grad():
-    preds = model(torch.tensor(test[["a", "b"]].values).to(device)).cpu().numpy()
-test["y"] = preds
-test[["id", "y"]].to_csv("submission.csv", index=False)
-### hf_trainer: imports train_data model_built model_trained predictions submission
-import pandas as pd
-from datasets import load_dataset
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, Trainer, TrainingArguments
-data = load_dataset("csv", data_files="input/train.csv")
-tokenizer = AutoTokenizer.from_pretrained("bert")
-model = AutoModelForSequenceClassification.from_pretrained("bert")
-trainer = Trainer(model=model, args=TrainingArguments("out"), train_dataset=data)
-trainer.train()
-frame = pd.read_csv("input/unlabelled.csv")
-output = trainer.predict(frame)
-pd.DataFrame(output.predictions).to_csv("submission.csv")
 ### transformers_only: imports train_data test_data
 import pandas as pd
 from sklearn.preprocessing import StandardScaler
@@ -114,9 +28,6 @@ scaler = StandardScaler()
 scaler.fit(train)
 steps = make_pipeline(StandardScaler(), PCA(2))
 Z = steps.fit_transform(train)
-### copied_submission: imports submission
-import shutil
-shutil.copy("input/sample_submission.csv", "submission.csv")
 ### imports_in_function: imports train_data
 def main():
     import numpy as np
@@ -182,12 +93,6 @@ def main(USE_RULES=True):
     if LATER:
         test.to_csv("submission.csv")
 main()
-### sample_submission_as_it_is: imports test_data submission
-import pandas as pd
-test = pd.read_csv("input/test.csv")
-sub = pd.read_csv("input/sample_submission.csv")
-print(len(test), len(sub))
-sub.to_csv("submission.csv", index=False)
 ### rules_row_by_row: imports test_data predictions submission
 import csv
 def answers(path):
@@ -205,7 +110,7 @@ from os.path import *
 frame = read_csv("train.csv")
 model = RandomForestClassifier()
 model.fit(frame, frame["y"])
-'''
+"""
 # name -> (program, milestones)
 PROGRAMS = {
     name: (source, set(MILESTONES if words == "all" else words.split()))

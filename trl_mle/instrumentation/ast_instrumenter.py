@@ -23,22 +23,21 @@ class AstInstrumenter:
     """
 
     def __init__(self) -> None:
-        self._programs = self._instrumented = 0
+        self._are_instrumented: list[bool] = []
 
     def instrument_many(self, sources: Sequence[str]) -> list[InstrumentedProgram]:
         """Places the prints of several programs."""
         programs = [self.instrument(source) for source in sources]
-        self._programs += len(programs)
-        self._instrumented += sum(bool(program.milestones) for program in programs)
+        self._are_instrumented += [bool(program.milestones) for program in programs]
         return programs
 
     def metrics(self) -> dict[str, float]:
         """Shares of the programs since the last call that were instrumented, and that could not be."""
-        programs, instrumented = self._programs, self._instrumented
-        self._programs = self._instrumented = 0
-        if not programs:
+        are_instrumented, self._are_instrumented = self._are_instrumented, []
+        if not are_instrumented:
             return {}
-        return {"ast_rate": instrumented / programs, "none_rate": (programs - instrumented) / programs}
+        rate = sum(are_instrumented) / len(are_instrumented)
+        return {"ast_rate": rate, "none_rate": 1 - rate}
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
         """Places the prints, with a random nonce; none if it does not compile or they cannot be trusted."""

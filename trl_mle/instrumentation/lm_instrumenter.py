@@ -1,11 +1,10 @@
 """Places milestone prints with a frozen language model, as in the paper."""
 
-import hashlib
 import io
 import secrets
 import time
 import tokenize
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -24,7 +23,6 @@ from trl_mle.prompts.untrusted_text import fence_for, plain_text
 
 
 MAX_STRING = 60  # characters of a string shown to the model
-MAX_ANSWERS = 10_000  # to remember, one a program
 
 Mode = Literal["quote", "rewrite"]
 QUOTE_TOKENS = 256  # tokens of an answer in quote mode
@@ -80,7 +78,6 @@ class LmInstrumenter:
         self.model = model
         self.mode = mode
         self.fallback = AstInstrumenter()
-        self._answers: OrderedDict[bytes, list[tuple[int, str]]] = OrderedDict()
         self._counts: Counter[str] = Counter()
 
     def instrument(self, source: str, nonce: str | None = None) -> InstrumentedProgram:
@@ -88,28 +85,14 @@ class LmInstrumenter:
         return self.instrument_many([source], nonce)[0]
 
     def instrument_many(self, sources: Sequence[str], nonce: str | None = None) -> list[InstrumentedProgram]:
-        """Places the prints of several programs, in one call of the model."""
+        """Places the prints of several programs, in one call of the model, which sees equal ones once."""
         started = time.monotonic()
-        keys = [hashlib.sha256(source.encode("utf-8", errors="surrogatepass")).digest() for source in sources]
-        prompts = {
-            key: prompt
-            for key, source in dict(zip(keys, sources, strict=True)).items()
-            if key not in self._answers and (prompt := self._prompt(source)) is not None
-        }
+        prompts = {source: prompt for source in sources if (prompt := self._prompt(source)) is not None}
         tokens = QUOTE_TOKENS if self.mode == "quote" else REWRITE_TOKENS
         completions = self.model.complete(list(prompts.values()), tokens) if prompts else []
-        answers = dict(zip(prompts, completions, strict=True))
-        programs = []
-        for key, source in zip(keys, sources, strict=True):
-            completion = answers.pop(key, None)
-            if completion is not None and completion.text is not None:
-                self._answers[key] = self._read(source, completion.text)
-            elif completion is not None:
-                self._counts["rejected/no_answer"] += 1  # not cached: the model may answer next time
-            is_final = key in self._answers or key not in prompts
-            programs.append(replace(self._place(source, self._answers.get(key), nonce), is_final=is_final))
-        while len(self._answers) > MAX_ANSWERS:
-            self._answers.popitem(last=False)
+        answers = zip(prompts, completions, strict=True)
+        places = {source: self._read(source, completion.text) for source, completion in answers}
+        programs = [self._place(source, places.get(source, []), nonce) for source in sources]
         self._counts["tokens"] += sum(completion.tokens for completion in completions)
         self._counts["asked"] += len(prompts)
         self._counts["programs"] += len(sources)
@@ -136,8 +119,11 @@ class LmInstrumenter:
         text, prompt = plain_text(text), QUOTE_PROMPT if self.mode == "quote" else REWRITE_PROMPT
         return prompt.replace("{fence}", fence_for(text)).replace("{program}", text)
 
-    def _read(self, source: str, answer: str) -> list[tuple[int, str]]:
-        """The placements of an answer; empty if it is rejected."""
+    def _read(self, source: str, answer: str | None) -> list[tuple[int, str]] | None:
+        """The placements of an answer; empty if it is rejected, and `None` without one."""
+        if answer is None:
+            self._counts["rejected/no_answer"] += 1
+            return None
         if self.mode == "quote" or not answer:  # nothing is not a changed program
             places = placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
         else:
@@ -164,7 +150,7 @@ class LmInstrumenter:
                     return program
         program = self.fallback.instrument(source, nonce)
         self._counts["ast" if program.milestones else "none"] += 1
-        return program
+        return replace(program, is_final=places is not None)  # the model may answer next time
 
 
 def visible(source: str, cut_strings: bool) -> str | None:

@@ -2,29 +2,22 @@
 
 import ast
 from collections.abc import Sequence
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
 from trl_mle.execution.program import InstrumentedProgram
 
 
-IMPORTS = "imports"
-TRAIN_DATA = "train_data"
-TEST_DATA = "test_data"
-MODEL_BUILT = "model_built"
-MODEL_TRAINED = "model_trained"
-PREDICTIONS = "predictions"
-SUBMISSION = "submission"
-
 DESCRIPTIONS = {
-    IMPORTS: "packages imported",
-    TRAIN_DATA: "training data loaded",
-    TEST_DATA: "test data loaded",
-    MODEL_BUILT: "model built",
-    MODEL_TRAINED: "model trained",
-    PREDICTIONS: "predictions made",
-    SUBMISSION: "submission written",
+    "imports": "packages imported",
+    "train_data": "training data loaded",
+    "test_data": "test data loaded",
+    "model_built": "model built",
+    "model_trained": "model trained",
+    "predictions": "predictions made",
+    "submission": "submission written",
 }
 MILESTONES = tuple(DESCRIPTIONS)
+IMPORTS, TRAIN_DATA, TEST_DATA, MODEL_BUILT, MODEL_TRAINED, PREDICTIONS, SUBMISSION = MILESTONES
 
 
 def marker_print(nonce: str, milestone: str) -> str:
@@ -53,9 +46,14 @@ def imported_names(node: ast.AST) -> dict[str, str]:
     return {}
 
 
-def is_block(value: object) -> TypeGuard[list[ast.stmt]]:
-    """Whether a field of a node is a block of statements."""
-    return isinstance(value, list) and bool(value) and isinstance(value[0], ast.stmt)
+def blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    """The blocks of statements in a node."""
+    fields = [value for _, value in ast.iter_fields(node)]
+    return [value for value in fields if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
+
+
+def is_future_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 class Instrumenter(Protocol):

@@ -4,7 +4,7 @@ import ast
 import re
 
 from trl_mle.execution.program import ProgramError, parse_program, split_lines
-from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, is_block
+from trl_mle.instrumentation.milestones import IMPORTS, MILESTONES, blocks
 from trl_mle.instrumentation.verify import VerificationError, without
 
 
@@ -82,8 +82,8 @@ def possible(original: str, placements: list[tuple[int, str]]) -> list[tuple[int
                 work.add(getattr(node, "lineno", last_line))
             case ast.JoinedStr() | ast.Constant(str() | bytes()):
                 excluded.update(range(node.lineno, node.end_lineno or node.lineno))
-        for _, value in ast.iter_fields(node):
-            for statement in _behind_exit(value) if is_block(value) else ():
+        for block in blocks(node):
+            for statement in _behind_exit(block):
                 excluded.update(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
     first_import, first_work = (min(lines, default=last_line + 1) for lines in (imports, work))
     return [

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 
 from trl_mle.execution.program import ProgramError, parse_program, split_lines
-from trl_mle.instrumentation.milestones import MILESTONES, dotted, is_block, marker_print
+from trl_mle.instrumentation.milestones import MILESTONES, blocks, dotted, is_future_import, marker_print
 
 
 class VerificationError(ProgramError):
@@ -35,7 +35,7 @@ def verify(original: str, source: str, nonce: str) -> None:
         raise VerificationError(f"the program does not compile: {error}") from error
     if not is_same or any(before is None for before, _ in prints) or len(prints) != len(lines) - len(kept):
         raise VerificationError("a print is not a statement of its own after another one")
-    future = [node.lineno for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
+    future = [statement.lineno for statement in tree.body if is_future_import(statement)]
     if future and any(statement.lineno < future[-1] for _, statement in prints):
         raise VerificationError("a print stands before `from __future__ import`")
     for node in ast.walk(tree):
@@ -49,15 +49,14 @@ def without(
     """A copy of a tree without its prints, and these, each with the statement before it in its block, if any."""
     tree, prints = deepcopy(tree), []
     for node in ast.walk(tree):
-        for _, block in ast.iter_fields(node):
-            if is_block(block):
-                kept: list[ast.stmt] = []
-                for statement in block:
-                    if is_print(statement):
-                        prints.append((kept[-1] if kept else None, statement))
-                    else:
-                        kept.append(statement)
-                block[:] = kept
+        for block in blocks(node):
+            kept: list[ast.stmt] = []
+            for statement in block:
+                if is_print(statement):
+                    prints.append((kept[-1] if kept else None, statement))
+                else:
+                    kept.append(statement)
+            block[:] = kept
     return tree, prints
 
 

@@ -9,9 +9,9 @@ from trl_mle.execution.program import ProgramError, parse_program
 
 # The training process reads what a policy wrote, so no expression may look at a character more than a few times
 _FENCE = re.compile(
-    r"(?P<indent>[ \t>]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+)(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`]*+)"
+    r"(?P<indent>[ \t]*+(?:(?:[-*+]|\d{1,3}[.)])[ \t]++)?+)(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`]*+)"
 )
-_FENCE_AFTER_TEXT = re.compile(r"(?<!`)(?P<mark>`{3,}+)[ \t]*+(python3?|py)[ \t]*+$", re.IGNORECASE)
+_FENCE_AFTER_TEXT = re.compile(r"(?i)(?P<indent>)(?<!`)(?P<mark>`{3,}+)[ \t]*+(?P<info>python3?|py)[ \t]*+$")
 _IMPORT = re.compile(r"(?m)^(?:import \w|from \S++ import )")
 # A notebook's commands: `%time` before a statement, which stays; `!pip install`, `%matplotlib inline`, `files = !ls`
 _COMMAND = re.compile(r"^([ \t]*+)(?:%{1,2}time\b[ \t]*+|(?:\w++[ \t]*+=[ \t]*+)?[!%].*)")
@@ -22,17 +22,7 @@ _STORES = re.compile(
     r"|[\"'][wax][bt+]*+[\"']"
 )
 _PYTHON = {"python", "python3", "py"}
-_OTHERS = {"bash", "sh", "shell", "console", "text", "plaintext", "output", "json", "yaml", "csv", "markdown", "diff"}
-READS = 20  # limits parsing of a text without fences to so many times
-
-
-def _unthought(text: str) -> str:
-    """The text outside of thoughts. A regular expression would take seconds for many opening tags."""
-    kept, end = [], 0
-    while (start := text.find("<think>", end)) >= 0 and (close := text.find("</think>", start)) >= 0:
-        kept.append(text[end:start])
-        end = close + len("</think>")
-    return "".join([*kept, text[end:]])
+READS = 20  # how often a text without fences is parsed, at most
 
 
 def given_program(text: str) -> str:
@@ -48,7 +38,7 @@ def extract_code(completion: str) -> str | None:
     other languages and a notebook's commands, such as `!pip install`, do not count.
     """
     # The opening tag may be in the prompt, and a completion may end before the closing one
-    answer = _unthought(completion.replace("\r\n", "\n")).rpartition("</think>")[2]
+    answer = completion.replace("\r\n", "\n").rpartition("</think>")[2]
     return None if "<think>" in answer else _program(answer) or None
 
 
@@ -56,14 +46,13 @@ def extract_code(completion: str) -> str | None:
 class _Block:
     mark: str
     language: str
-    indent: str = ""
+    indent: int  # what follows in an item of a list is indented by as much
     lines: list[str] = field(default_factory=list)
     is_complete: bool = False
 
     def add(self, line: str) -> None:
         """Takes a line without the indentation of its fence."""
-        cut = len(self.indent) if line.startswith(self.indent) else len(line) - len(line.lstrip(" \t>"))
-        self.lines.append(line[min(cut, len(self.indent)) :])
+        self.lines.append(line[min(self.indent, len(line) - len(line.lstrip(" \t"))) :])
 
 
 def _program(text: str) -> str:
@@ -105,28 +94,18 @@ def _fenced_blocks(text: str) -> list[_Block]:
     blocks: list[_Block] = []
     block: _Block | None = None
     for line in text.split("\n"):
-        fence, begun = _FENCE.fullmatch(line), None
-        if fence is None and (after_text := _FENCE_AFTER_TEXT.search(line)):
-            begun = _Block(after_text["mark"], "python")
-        elif fence is not None and (block is None or fence["mark"].startswith(block.mark)):
-            language = _language(fence["info"])
-            # What follows in an item of a list is indented by as much
-            indent = fence["indent"] if ">" in fence["indent"] else " " * len(fence["indent"])
-            begun = _Block(fence["mark"], language, indent)
-            if block is not None and language not in _PYTHON:  # otherwise the model began anew
-                block.is_complete = True
-                begun = begun if language in _OTHERS else None  # it forgot to close the block
+        fence = _FENCE.fullmatch(line) or _FENCE_AFTER_TEXT.search(line)
+        language = "" if fence is None else _language(fence["info"])
+        if fence is not None and (block is None or language in _PYTHON):  # in a block, the model began anew
+            block = _Block(fence["mark"], language, len(fence["indent"]))
+        elif block is not None:
+            is_fence = fence is not None and fence["mark"].startswith(block.mark)
+            block.is_complete = is_fence or line.rstrip().endswith(block.mark)  # at the end of a line of code
+            if not is_fence:
+                block.add(line.rstrip().removesuffix(block.mark) if block.is_complete else line)
+            if block.is_complete:
                 blocks.append(block)
                 block = None
-        if begun is not None or block is None:
-            block = begun
-        elif fence is None and line.rstrip().endswith(block.mark):  # at the end of a line of code
-            block.add(line.rstrip().removesuffix(block.mark))
-            block.is_complete = True
-            blocks.append(block)
-            block = None
-        else:
-            block.add(line)
     return [*blocks, block] if block is not None else blocks
 
 
@@ -166,8 +145,5 @@ def _wrong_line(text: str) -> int | None:
 
 def _is_program(text: str) -> bool:
     """Whether a text is Python that does something: "Done" is Python, too."""
-    try:
-        tree = parse_program(text)
-    except ProgramError:
-        return False
-    return any(isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.Call) for node in ast.walk(tree))
+    acts = ast.Import | ast.ImportFrom | ast.Assign | ast.Call
+    return _wrong_line(text) is None and any(isinstance(node, acts) for node in ast.walk(parse_program(text)))

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Sequence
-from os import scandir
 from os.path import isfile
 from pathlib import Path
 from typing import Literal
@@ -49,17 +48,10 @@ def what_it_reads(comp: Competition) -> Reads:
 
 
 def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tuple[list[str], Reads]:
-    """The lines that define `X_train` and `X_test`, empty if the tables do not show how, and what they are made of."""
-    lines = _features(comp, train, test)
-    if lines and lines[-1].endswith("# text"):
-        return lines, "texts"
-    return lines, "images" if PIXELS.splitlines()[0] in lines else "tables"
-
-
-def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
     """
-    Defines `X_train` and `X_test`: the numbers and categories of both tables, or else the images that they name, or
-    their text. Missing numbers become the median: three of five programs of a small model ended at them.
+    The lines that define `X_train` and `X_test`, empty if the tables do not show how, and what they are made of: the
+    numbers and categories of both tables, or else the images that they name, or their text. Missing numbers become the
+    median: three of five programs of a small model ended at them.
     """
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
@@ -68,7 +60,9 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
     texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
     categories = [name for name in texts if _is_category(train[name], test[name])]
     if not shared or texts == shared != categories:
-        return _images(comp, train, test) or _texts(texts)
+        if images := _images(comp, train, test):
+            return images, "images"
+        return _texts(texts)
     used = [name for name in shared if name not in texts or name in categories]
     others = [name for name in map(str, test.columns) if name not in used]
     if len(used) <= MOST_NAMES:
@@ -89,12 +83,12 @@ def _features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> lis
     lacks_values = any(table[numeric].isna().any(axis=None) for table in (train, test))
     lines = [f"features = {chosen}{note}"]
     if not categories and not lacks_values:
-        return [*lines, "X_train, X_test = train[features], test[features]"]
+        return [*lines, "X_train, X_test = train[features], test[features]"], "tables"
     both = "pd.concat([train, test])[features]"
     lines.append(f"X = pd.get_dummies({both})" if categories else f"X = {both}")
     if lacks_values:
         lines.append("X = X.fillna(X.median(numeric_only=True))")
-    return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"]
+    return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"], "tables"
 
 
 def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
@@ -122,12 +116,11 @@ def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[
     return []
 
 
-def _folders(folder: Path, depth: int = 2) -> list[str]:
-    """The folders in a folder, down to a depth, such as `images/` and `images/train/`."""
-    with scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir() and re.fullmatch(r"[\w .-]+", entry.name))
-    inner = {name: ["", *(_folders(folder / name, depth - 1) if depth > 1 else ())] for name in names}
-    return [f"{name}/{below}" for name in names for below in inner[name]]
+def _folders(folder: Path) -> list[str]:
+    """The folders in a folder, and those in these, such as `images/` and `images/train/`."""
+    paths = sorted([*folder.glob("*/"), *folder.glob("*/*/")])
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    return [f"{name}/" for name in names if re.fullmatch(r"[\w ./-]+", name)]
 
 
 def _is_category(train: pd.Series, test: pd.Series) -> bool:
@@ -135,13 +128,14 @@ def _is_category(train: pd.Series, test: pd.Series) -> bool:
     return train.astype(str).nunique() <= min(MOST_CATEGORIES, len(train) / 2) and test.isin(train).mean() > 0.5
 
 
-def _texts(names: list[str]) -> list[str]:
-    if len(names) == 1:
-        return [f"X_train, X_test = train[{quoted(names[0])}], test[{quoted(names[0])}]  # text"]
-    if not 1 < len(names) <= MOST_NAMES:
-        return []
+def _texts(names: list[str]) -> tuple[list[str], Reads]:
+    if not 1 <= len(names) <= MOST_NAMES:
+        return [], "tables"
     joined = f'table[[{listed(names)}]].fillna("").astype(str).agg(" ".join, axis=1)'
-    return [f"X_train, X_test = ({joined} for table in (train, test))  # text"]
+    both = f"({joined} for table in (train, test))"
+    if len(names) == 1:
+        both = f"train[{quoted(names[0])}], test[{quoted(names[0])}]"
+    return [f"X_train, X_test = {both}  # text"], "texts"
 
 
 def _is_prose(column: pd.Series) -> bool:

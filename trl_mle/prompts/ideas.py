@@ -4,7 +4,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,7 @@ class Ideas:
 
     def __init__(self, source: str | None = None, seed: int = 0):
         self.source, self.seed = source or "none", seed
-        self.own = _read(self.source) if self.source not in ("none", "default") else None
-        self._default: dict[str, list[Idea]] = {}  # by competition, whose tables are read once
+        self.own = _read(self.source) if self.source not in ("none", "default") else []
 
     def __bool__(self) -> bool:
         return self.source != "none"
@@ -82,13 +81,11 @@ class Ideas:
     @property
     def identity(self) -> str | list[str]:
         """Identifies the ideas in the settings of a log."""
-        return self.source if self.own is None else [repr(idea) for idea in self.own]
+        return [repr(idea) for idea in self.own] or self.source
 
     def of(self, comp: Competition) -> list[Idea]:
         """The ideas for a competition; there are no default ones for predicting texts."""
-        if self.source == "default" and comp.id not in self._default:
-            self._default[comp.id] = [] if comp.scoring.takes is Takes.TEXTS else _default_for(comp)
-        ideas = self.own or self._default.get(comp.id, [])
+        ideas = _default_for(comp) if self.source == "default" else self.own
         # Several columns may be the probabilities of classes, which classifiers predict together
         columns = len(comp.target_columns) if comp.scoring.takes is Takes.NUMBERS else 1
         return [idea.for_columns(columns) for idea in ideas]
@@ -111,7 +108,7 @@ class Ideas:
         return None if idea is None else (name, idea)
 
     def varied(self, comp: Competition, name: str, rng: random.Random) -> Idea | None:
-        """The idea of this name, or a variation of it, with one of its numbers changed; `None` if there is none."""
+        """The idea of this name, or a variation of it, with one of its numbers changed, if possible."""
         alike = {NUMBER.sub("0", idea.name): idea for idea in self.of(comp)}
         idea = alike.get(NUMBER.sub("0", name))
         fit = name if idea is None else name.removesuffix(f" on {idea.features}")
@@ -124,7 +121,10 @@ class Ideas:
         return replace(idea, fit=fit[: number.start()] + text + fit[number.end() :])
 
 
+@lru_cache(maxsize=1024)  # tables are read once
 def _default_for(comp: Competition) -> list[Idea]:
+    if comp.scoring.takes is Takes.TEXTS:
+        return []
     default, reads = _default(), what_it_reads(comp)
     kind = "numbers" if comp.scoring.takes is Takes.NUMBERS else "classes"
     ideas = [_idea(entry) for entry in default[kind]["texts" if reads == "texts" else "tables"]]
@@ -147,11 +147,8 @@ def _idea(entry: Any) -> Idea:
 def _read(path: str) -> list[Idea]:
     try:
         entries = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        ideas = [_idea(entry) for entry in entries] if isinstance(entries, list) else []
+        if not entries or not isinstance(entries, list):
+            raise TypeError("it is no YAML list")
+        return [_idea(entry) for entry in entries]
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, AttributeError) as error:
-        raise ValueError(
-            f"ideas: {path} must list phrases, or mappings with fit, import, features, code: {error}"
-        ) from error
-    if not ideas:
-        raise ValueError(f"ideas: {path} must be a YAML list of ideas, such as `- a forest of deep trees`")
-    return ideas
+        raise ValueError(f"ideas: {path} must list phrases, or fit, import, features and code: {error}") from error

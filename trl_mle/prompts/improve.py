@@ -1,11 +1,13 @@
 """The prompt that shows a program with its output and asks for a better one."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import lru_cache
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
-from trl_mle.prompts.prompt import PROGRAM_ALONE, PROGRAM_FORM, begun_answer, task
+from trl_mle.prompts.opening import opening
+from trl_mle.prompts.prompt import PROGRAM_ALONE, PROGRAM_FORM, task
 from trl_mle.prompts.untrusted_text import fence_for, plain_text
 
 
@@ -25,7 +27,7 @@ _IMPROVE_ALONE = "Improve it: think about what limits its score. " + PROGRAM_ALO
 _REPAIR_ALONE = "Repair it: think about why it failed. " + PROGRAM_ALONE
 
 # Training requests the same tasks repeatedly
-_task, _begun = lru_cache(maxsize=64)(task), lru_cache(maxsize=64)(begun_answer)
+_task, _opening = lru_cache(maxsize=64)(task), lru_cache(maxsize=64)(opening)
 
 _PROGRAM = """\
 {what}
@@ -76,7 +78,7 @@ def improve_prompt(
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
     what, ask = (FAILED, (_REPAIR, _REPAIR_ALONE)) if failed else (PREVIOUS, (_IMPROVE, _IMPROVE_ALONE))
-    begun = _begun(comp) if begin_program else []
+    begun = [{"role": "assistant", "content": _opening(comp)}] if begin_program else []
     program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:
@@ -91,19 +93,16 @@ def improve_prompt(
     if tokens(0, 0) > max_tokens:
         what = f"a prompt to improve solutions of {comp.id!r} takes {tokens(0, 0)} tokens without one"
         raise ValueError(f"{what}: raise max_prompt_length={max_tokens}, or set improve_probability: 0")
-    kept = len(program_lines), len(output_lines)
-    if tokens(*kept) > max_tokens:
+    program_kept, output_kept = len(program_lines), len(output_lines)
+    if tokens(program_kept, output_kept) > max_tokens:
         program_lines, output_lines = _without_long(program_lines), _without_long(output_lines)
-        kept = _fitting(tokens, *kept, max_tokens)
-    return prompt(*kept)
-
-
-def _fitting(tokens: Callable[..., int], program: int, output: int, max_tokens: int) -> tuple[int, int]:
-    """How many lines to keep of a program and its output, which gets what the program leaves over."""
-    for_program = int(PROGRAM_SHARE * (max_tokens - tokens(0, 0)))
-    output_kept = _most(output, lambda kept: tokens(0, kept) <= max_tokens - for_program)
-    program_kept = _most(program, lambda kept: tokens(kept, output_kept) <= max_tokens)
-    return program_kept, _most(output, lambda kept: tokens(program_kept, kept) <= max_tokens, output_kept)
+        for_program = int(PROGRAM_SHARE * (max_tokens - tokens(0, 0)))
+        output_kept = _most(output_kept, lambda kept: tokens(0, kept) <= max_tokens - for_program)
+        program_kept = _most(program_kept, lambda kept: tokens(kept, output_kept) <= max_tokens)
+        # The output gets what the program leaves over
+        all_output = len(output_lines)
+        output_kept = _most(all_output, lambda kept: tokens(program_kept, kept) <= max_tokens, output_kept)
+    return prompt(program_kept, output_kept)
 
 
 def _without_long(lines: list[str]) -> list[str]:
@@ -122,8 +121,4 @@ def _most(count: int, fits: Callable[[int], bool], low: int = 0) -> int:
     """The largest number of lines, up to `count`, that fits, by bisection; `low` always fits."""
     if fits(count):
         return count
-    high = count
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return low + bisect_left(range(low + 1, count), True, key=lambda kept: not fits(kept))

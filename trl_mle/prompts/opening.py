@@ -10,7 +10,7 @@ from trl_mle.prompts.features import MOST_NAMES, features, find_tables, listed, 
 from trl_mle.prompts.ideas import Idea
 
 
-# Tells the chat template of a model that can think, such as Qwen3, not to
+# Keeps a model that can think, such as Qwen3, from it: an argument of its chat template
 NO_THOUGHTS = {"enable_thinking": False}
 
 

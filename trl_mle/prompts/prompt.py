@@ -103,7 +103,7 @@ def scratch_prompt(
         `list[dict[str, str]]`: A user message and, with `begin_program`, the beginning of the assistant's.
     """
     limits = limits or Limits()
-    begun = begun_answer(comp, idea) if begin_program else []
+    begun = [{"role": "assistant", "content": opening(comp, idea)}] if begin_program else []
     ask = PROGRAM_ALONE if begin_program else _ASK
     if idea is not None and not any(idea.fit in message["content"] for message in begun):
         ask += f" Fit {idea.name}."
@@ -117,34 +117,25 @@ def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[d
     return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, MAX_TOKENS - estimate_tokens(ask)) + ask}]
 
 
-def begun_answer(comp: Competition, idea: Idea | None = None) -> list[dict[str, str]]:
-    """The last message of a conversation in which the assistant continues a program that was begun for it."""
-    return [{"role": "assistant", "content": opening(comp, idea)}]
-
-
 def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int) -> str:
     """Describes the task."""
     overview, evaluation = map(plain_text, _sections(comp.description))
     parts = {
         "id": _clip(comp.id, NAME_CHARS),
         "overview": shorten(overview, section_tokens),
-        "evaluation": _next_sentence(shorten(evaluation, section_tokens // 2)),
+        "evaluation": f" {shorten(evaluation, section_tokens // 2)}".rstrip(),
         "metric": metric_in_words(comp.metric),
         "direction": "higher" if comp.higher_is_better else "lower",
         "goal": _goal(comp),
         "sample": _sample(comp),
         "submission": _submission(comp.sample_submission),
-        "rules": _next_sentence(submission_rules(comp)),
+        "rules": f" {submission_rules(comp)}".rstrip(),
         "timeout_s": limits.timeout_s,
         "memory_mb": limits.memory_mb,
         "packages": ", ".join(INSTALLED_AS.get(name, name) for name in limits.packages),
     }
     room = max_tokens - estimate_tokens(_TASK.format(files="", **parts))
     return _TASK.format(files=_files(comp, max(0, room)), **parts)
-
-
-def _next_sentence(text: str) -> str:
-    return f" {text}" if text else ""
 
 
 def _sections(description: str) -> tuple[str, str]:
@@ -242,9 +233,8 @@ def _difference(table: pd.DataFrame, whole: pd.DataFrame, detail: Detail) -> str
     added = [name for name in table.columns if name not in whole.columns]
     if lacking and added:
         return None
-    if added:
-        return f" and {', '.join(_names(added, detail.names))}"
-    return f" without {', '.join(_names(lacking, detail.names))}" if lacking else ""
+    names = ", ".join(_names(lacking or added, detail.names))
+    return names and f" {'without' if lacking else 'and'} {names}"
 
 
 def _table(table: pd.DataFrame, detail: Detail) -> list[str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
@@ -18,7 +19,7 @@ _SEPARATOR = re.compile(r"[\s,\[]*")
 
 
 def find_table(comp: Competition, stem: str, rows: int = ROWS_READ) -> tuple[Path, pd.DataFrame] | None:
-    """The public table of this name, `train` or `test`, and its first rows; `None` if there is none."""
+    """The public table of this name, `train` or `test`, and its first rows, if it exists."""
     for path in (comp.public_dir / f"{stem}.csv", comp.public_dir / f"{stem}.json"):
         if (table := read_table(path, rows)) is not None:
             return path, table
@@ -29,14 +30,12 @@ def read_table(path: Path, rows: int = ROWS_READ) -> pd.DataFrame | None:
     """The first rows of a CSV or JSON file; `None` if it is not a table. No more than 100 are read of JSON."""
     if not path.is_file():  # a folder may be called so, too
         return None
-    try:
+    with suppress(ValueError):  # pandas raises it for files of another format or encoding
         if path.suffix == ".csv":
             return pd.read_csv(path, nrows=rows, low_memory=False)
         if path.suffix == ".json":
             records = _json_records(path)
             return pd.DataFrame(records) if records and all(isinstance(record, dict) for record in records) else None
-    except ValueError:  # pandas raises it for files of another format or encoding
-        pass
     return None
 
 
@@ -44,15 +43,12 @@ def _json_records(path: Path) -> list[object]:
     """The first elements of a JSON list or of JSON lines. Only the beginning of the file is read."""
     with path.open(encoding="utf-8") as file:
         text = file.read(JSON_CHARS_READ)
-    decoder, records = json.JSONDecoder(), list[object]()
-    position = _SEPARATOR.match(text).end()  # type: ignore[union-attr]
-    while position < len(text) and len(records) < ROWS_READ:
-        try:
-            record, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError:  # the end of the list, or of the part read
-            break
-        records.append(record)
-        position = _SEPARATOR.match(text, position).end()  # type: ignore[union-attr]
+    decoder, records, position = json.JSONDecoder(), list[object](), 0
+    with suppress(json.JSONDecodeError):  # the end of the list, or of the part read
+        while len(records) < ROWS_READ:
+            start = _SEPARATOR.match(text, position).end()  # type: ignore[union-attr]
+            record, position = decoder.raw_decode(text, start)
+            records.append(record)
     return records
 
 

@@ -19,16 +19,14 @@ def estimate_tokens(text: str) -> int:
 
 def shorten(text: str, max_tokens: int) -> str:
     """Truncates a text to a number of estimated tokens, if possible after a sentence or a word."""
-    left = max_tokens - estimate_tokens("…")
-    end = 0
+    if estimate_tokens(text) <= max_tokens:
+        return text
+    left, end = max_tokens - estimate_tokens("…"), 0
     for piece in _PIECE.finditer(text):
         left -= _tokens(piece)
-        if left >= 0:
-            end = piece.end()
-        elif left < -estimate_tokens("…"):
+        if left < 0:
             break
-    else:
-        return text
+        end = piece.end()
     beginning = text[:end]
     sentence = beginning.rfind(". ") + 1
     if sentence > end / 2:

@@ -29,11 +29,11 @@ class PromptsWhenRead:
         make (`Callable[..., Prompt]`):
             Makes the prompt of one, with ideas for the argument `idea`; it must pickle, too.
         ideas ([`~trl_mle.prompts.Ideas`], *optional*):
-            What rows ask for, in turn.
+            The ideas that rows name, in turn.
     """
 
     def __init__(self, competitions: TaskSet, make: Callable[..., Prompt], ideas: Ideas | None = None):
-        self._arguments = self._competitions, self._make, self._ideas = competitions, make, ideas or None
+        self._arguments = self._competitions, self._make, self._ideas = competitions, make, ideas or Ideas()
         self._prompt = lru_cache(maxsize=1024)(self._made)
 
     def __reduce__(self) -> tuple:
@@ -41,13 +41,12 @@ class PromptsWhenRead:
 
     def __call__(self, rows: dict[str, list[Any]]) -> dict[str, list[Any]]:
         names = rows["competition"]
-        if not self._ideas:
-            return {"prompt": [deepcopy(self._prompt(name, None)) for name in names], **rows}
-        ideas = [
-            self._ideas.turn(self._competitions[name], turn) for name, turn in zip(names, rows["turn"], strict=True)
-        ]
-        prompts = [deepcopy(self._prompt(name, idea)) for name, idea in zip(names, ideas, strict=True)]
-        return {"prompt": prompts, "idea": [None if idea is None else idea.name for idea in ideas], **rows}
+        ideas: list[Idea | None] = [None] * len(names)
+        if self._ideas:
+            tasks = [self._competitions[name] for name in names]
+            ideas = list(map(self._ideas.turn, tasks, rows["turn"]))
+            rows = {"idea": [None if idea is None else idea.name for idea in ideas], **rows}
+        return {"prompt": [deepcopy(self._prompt(*asked)) for asked in zip(names, ideas, strict=True)], **rows}
 
     def _made(self, name: str, idea: Idea | None) -> Prompt:
         competition = self._competitions[name]

@@ -105,10 +105,6 @@ class Calls:
                 return Value(tags=frozenset({"writer" if writes else "reader"}), texts=first.texts)
             case "path":
                 return concatenated(call.values, "/")
-            case "list" if "reader" in first.tags:
-                return self.read(first, node)
-            case "list":
-                return first
             case "adapter":
                 return self.extend(first, node)
             case "solver" if any(TRAIN_DATA in value.tags for value in call.everything):

@@ -27,7 +27,6 @@ _PATTERNS = {
     "later": r"dataclasses\.field",
     "open": r"((io|codecs|gzip|bz2|lzma)\.)?open",
     "path": r"os\.path\.join|pathlib\.(Pure)?Path",
-    "list": r"list|tuple|set|sorted",
     "adapter": r"peft\.get_peft_model",
     "solver": r"(numpy|scipy)\.linalg\.(solve|lstsq)|numpy\.polyfit"
     r"|scipy\.optimize\.(minimize|curve_fit|least_squares|nnls)",

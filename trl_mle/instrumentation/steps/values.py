@@ -67,7 +67,7 @@ def derived(values: Iterable[Value]) -> Value:
 
 
 def collection(values: "Iterable[Value] | dict[Any, Value]") -> Value:
-    """A list, tuple or dict of these; its elements are not told apart if a key is unknown."""
+    """A list, tuple or dict of these; which element is which is forgotten if a key is unknown."""
     items = values if isinstance(values, dict) else dict(enumerate(values))
     joined = join(items.values())
     return Value(tags=joined.tags, texts=joined.texts, items=None if None in items else items)
