@@ -1,3 +1,4 @@
+import contextlib
 import os
 import re
 import shutil
@@ -262,13 +263,13 @@ def test_a_machine_without_isolation_is_refused_with_what_to_install(monkeypatch
 def test_a_sandbox_that_does_not_isolate_is_refused(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.sandbox.probe.PROBE", "print('network'); print('checked')")
     with pytest.raises(SandboxError, match="network checked"):
-        LocalExecutor(sandbox="bubblewrap")
+        LocalExecutor(sandbox="bubblewrap", packages=())
 
 
 def test_a_check_that_does_not_end_is_no_reason_for_a_weaker_tier(monkeypatch):
     monkeypatch.setattr("trl_mle.execution.warm_parent.START_TIMEOUT_S", 0.001)
     with pytest.raises(CheckUnfinished, match=r"did not start within .* Try again when this machine is less busy$"):
-        LocalExecutor(max_parallel=1)
+        LocalExecutor(max_parallel=1, packages=())
 
 
 def test_a_program_runs_from_when_it_has_its_slot(competition):
@@ -384,11 +385,12 @@ def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for warm_parent in list(executor._runner.warm_parents._running.values()):
-            parent = psutil.Process(warm_parent.process.pid)
-            below = parent.children(recursive=True)
-            if len(below) == depth:
-                time.sleep(0.5)  # the program may not have started yet
-                return [parent, *below][-3:]
+            with contextlib.suppress(psutil.NoSuchProcess):  # the last program's are still ending
+                parent = psutil.Process(warm_parent.process.pid)
+                below = parent.children(recursive=True)
+                if len(below) == depth:
+                    time.sleep(0.5)  # the program may not have started yet
+                    return [parent, *below][-3:]
         time.sleep(0.05)
     raise AssertionError("no program runs")
 
@@ -481,7 +483,7 @@ def test_programs_keep_their_proc_when_memory_is_short(competition):
 
 def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, caplog):
     daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.fork() or time.sleep(60)\n    os._exit(0)\n"
-    with LocalExecutor(max_parallel=2, timeout_s=2, sandbox="none") as executor:
+    with LocalExecutor(max_parallel=2, timeout_s=2, sandbox="none", packages=()) as executor:
         assert "all rights of this user" in caplog.text
         programs = (daemon + "time.sleep(60)", SOLUTION, daemon)
         results = executor.run_many([(program, competition) for program in programs])

@@ -14,9 +14,7 @@ attempt("environment", lambda: [name for name in {*os.environ} - offline if name
 def descriptors():
     found = []
     for fd in range(3, 1024):
-        try:
+        with suppress(OSError):
             found.append(os.readlink(f"/proc/self/fd/{fd}"))
-        except OSError:
-            pass
     return [name for name in found if "cgroup" in name or "memory.stat" in name or "socket" in name or "job" in name] or 1 / 0
 attempt("descriptors", descriptors)

@@ -6,9 +6,7 @@ def search():
     for root in (sys.prefix, "/usr/local", "/usr/share", "/usr/src"):
         for top, _, names in os.walk(root):
             for name in names if re.search("/sklearn/datasets/data(/|$)|/trl_mle(/|$)|/pkgs$", top) else ():
-                try:
+                with suppress(OSError):
                     found.append((os.path.join(top, name), open(os.path.join(top, name), "rb").read(1)))
-                except OSError:
-                    pass
     return found
 attempt("search", lambda: search() or 1 / 0)

@@ -1,6 +1,6 @@
 # Locks on parts of a file are charged to nobody.
 # ends: killed
-import fcntl, time
+import fcntl
 files = []
 while True:
     files.append(open(f"locks-{len(files)}", "w"))
