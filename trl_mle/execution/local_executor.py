@@ -274,15 +274,14 @@ class LocalExecutor(Executor):
                 if not future.set_running_or_notify_cancel():
                     raise Closed
                 index, waited = slot.index, time.monotonic() - submitted
-                try:
-                    return self._run_in(slot, program, competition, submitted, future)
-                except ReportLost as lost:
-                    if lost.result is None or self._closed.is_set() or future.stopping.is_set():
-                        raise
-                try:
-                    return self._run_in(slot, program, competition, submitted, future)
-                except ReportLost as lost:
-                    return replace(self._judge_lost(lost, competition), queue_wait_s=waited)
+                for _ in range(2):
+                    try:
+                        return self._run_in(slot, program, competition, submitted, future)
+                    except ReportLost as error:
+                        if error.result is None or self._closed.is_set() or future.stopping.is_set():
+                            raise
+                        lost = error.result
+                return replace(self._judge_lost(lost, competition), queue_wait_s=waited)
         except (OSError, SandboxError, Closed) as error:
             waited = time.monotonic() - submitted
             problem = f"{type(error).__name__}: {error}"
@@ -300,11 +299,9 @@ class LocalExecutor(Executor):
             self._runner.inputs.check_whole(public_dir)  # others may have removed its data
         return replace(result, queue_wait_s=waited)
 
-    def _judge_lost(self, lost: ReportLost, competition: Competition) -> ExecutionResult:
+    def _judge_lost(self, lost: ExecutionResult, competition: Competition) -> ExecutionResult:
         """The result of a program whose report was lost twice: its own failure if a control program beside it
         succeeds. Otherwise raises `ReportLost`."""
-        if lost.result is None:
-            raise lost
         with (
             self._slots.take_number(CONTROL_NUMBER) as slot,
             self._runner.inputs.use(competition.public_dir.absolute()) as input_,
@@ -313,7 +310,7 @@ class LocalExecutor(Executor):
             try:
                 control = self._runner.run(CONTROL, warm_parent, input_, slot, GRACE_S)
             except (OSError, ReportLost) as error:
-                raise ReportLost(f"{lost}; a control program failed, too: {error}") from error
+                raise ReportLost(f"{lost.detail}; a control program failed, too: {error}") from error
         if control.outcome is not Outcome.OK:
-            raise ReportLost(f"{lost}; a control program failed, too: {control.detail}")
-        return replace(lost.result, detail=f"{lost}; a control program beside it: ok")
+            raise ReportLost(f"{lost.detail}; a control program failed, too: {control.detail}")
+        return replace(lost, detail=f"{lost.detail}; a control program beside it: ok")

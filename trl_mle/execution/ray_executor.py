@@ -113,16 +113,12 @@ class RayExecutor(Executor):
         needed = self._needed.items()
         return [node for node in alive if all(node["Resources"].get(name, 0) >= amount for name, amount in needed)]
 
-    @property
+    @functools.cached_property
     def limits(self) -> Limits:
         """Limits of a program, with the packages that all machines have."""
-        names = REQUIRED + OPTIONAL
-        shared = tuple(name for name in names if all(name in packages for packages in self._packages))
+        everywhere = self._on_each_machine(_packages_here)
+        shared = tuple(name for name in REQUIRED + OPTIONAL if all(name in packages for packages in everywhere))
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, shared)
-
-    @functools.cached_property
-    def _packages(self) -> list[tuple[str, ...]]:
-        return self._on_each_machine(_packages_here)
 
     def _on_each_machine(self, function: Callable[..., T], *args: Any) -> list[T]:
         """Calls a function on each machine, without waiting for programs."""
