@@ -1,10 +1,23 @@
-"""What stands before each program in `hostile/`, as text, with all that it imports for them."""
+"""What stands before each program in `hostile/`, as text, with all that they import of the standard library."""
 
+# ruff: noqa: F401
+import array
 import ctypes
-import os  # noqa: F401
-import socket  # noqa: F401
-import time  # noqa: F401
-from contextlib import suppress  # noqa: F401
+import errno
+import fcntl
+import mmap
+import os
+import resource
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
 
 
 libc = ctypes.CDLL(None, use_errno=True)

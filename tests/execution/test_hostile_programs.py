@@ -239,7 +239,6 @@ def test_programs_get_nothing_from_another_executors_and_do_not_hand_it_in(compe
 
 
 WITHOUT_LANDLOCK = """
-import fcntl
 how = (ctypes.c_uint64 * 3)(os.O_TRUNC, 0, 0)
 for name in ("input/train.csv", "input/sample_submission.csv"):
     attempt("truncate " + name, lambda: os.truncate(name, 0))

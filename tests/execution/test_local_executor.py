@@ -85,7 +85,6 @@ def test_duration_is_the_programs_own_time(executor, competition):
     results = executor.run_many([("import time; time.sleep(1)", competition)] * 4)
     assert all(1 <= result.duration_s < 2 for result in results)
     assert max(result.queue_wait_s for result in results) >= 1
-    assert {result.slot for result in results} == {0, 1}
 
 
 def test_cpu_time_and_memory_are_counted_over_all_processes(executor, competition):

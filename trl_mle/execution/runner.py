@@ -105,7 +105,7 @@ class Runner:
         if not answer.lost:
             answer.report["over_memory"] = group.over_memory()
         stdout, stderr = (stream.text() for stream in streams.values())
-        result = execution_result(answer, stdout, stderr, slot.index, self._fixed | {"timeout_s": timeout_s})
+        result = execution_result(answer, stdout, stderr, self._fixed | {"timeout_s": timeout_s})
         if answer.lost:
             raise _report_lost(result, answer.started is not None, warm_parent)
         return result

@@ -1,6 +1,5 @@
 # Ignores all signals that can be ignored, and runs on.
 # ends: timeout
-import signal
 for number in signal.valid_signals():
     with suppress(OSError):
         signal.signal(number, signal.SIG_IGN)

@@ -1,6 +1,5 @@
 # Deleted files held by a thread whose process' first thread has ended: /proc shows no descriptors of such a process.
 # ends: error; landlock: output_limit
-import threading
 def fill():
     time.sleep(0.3)
     try:

@@ -1,6 +1,5 @@
 # Programs that it has written itself have no more rights than it: not by a set-user-id bit, not in memory without a name.
 # ends: ok
-import shutil, subprocess
 shutil.copy("/usr/bin/id", "id")
 with suppress(OSError):
     os.chmod("id", 0o6755)

@@ -1,7 +1,6 @@
 # Names and folders at which whoever cleans up may stumble, in the place of what is opened after the end.
 # ends: ok; landlock: ok, output_limit
 # submission: none
-import shutil
 for folder in (b".", os.environb.get(b"TMPDIR", b"/tmp")):
     for name in (b"new\nline", b"\xff\xfe", b"-rf", b"--", b"*", b"x" * 255, b"\x1b[2J", b" (deleted)", b"submission.csv\n"):
         with open(os.path.join(folder, name), "w"):

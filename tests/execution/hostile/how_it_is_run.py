@@ -1,6 +1,5 @@
 # Looks for what it is not to know: how it was changed, what limits it, how it is told apart, whose descriptors there are.
 # ends: ok
-import sys
 def frames():
     frame, found = sys._getframe(), []
     while frame:

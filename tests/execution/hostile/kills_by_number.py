@@ -1,6 +1,5 @@
 # Signals to all processes and groups that there may be, one by one, and by descriptors of processes.
 # ends: ok
-import signal
 for number in range(2, 70_000):
     if number not in (os.getpid(), os.getpgid(0)):
         for target in (number, -number):

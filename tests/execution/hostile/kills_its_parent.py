@@ -1,6 +1,5 @@
 # Kills and stops its parent, pid 1 and the caller. Pid 1 of a namespace is deaf to it: that the run ends well is the proof.
 # ends: ok
-import signal
 for pid in (os.getppid(), 1, @caller@):
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGKILL):
         with suppress(OSError):

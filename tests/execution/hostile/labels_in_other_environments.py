@@ -1,6 +1,6 @@
 # Looks for scikit-learn's data and the generator of the mirrors in other Python environments, wherever these lie.
 # ends: ok
-import re, sys
+import re
 def search():
     found = []
     for root in (sys.prefix, "/usr/local", "/usr/share", "/usr/src"):

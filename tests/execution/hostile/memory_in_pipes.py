@@ -11,6 +11,5 @@ attempt("splice", lambda: checked(libc.splice(source, (ctypes.c_long * 1)(0), wr
 attempt("tee", lambda: checked(libc.tee(reader, writer, ctypes.c_size_t(1), 0)))
 attempt("sendfile to a pipe", lambda: os.sendfile(writer, source, 0, 1))
 attempt("sendfile to a socket", lambda: os.sendfile(socket.socketpair()[0].fileno(), source, 0, 1))
-import shutil
 shutil.copyfile("pages", "copy")
 assert open("copy", "rb").read() == b"x" * (1 << 16)

@@ -1,7 +1,6 @@
 # Structures of the kernel that grow without a limit, or with one for all of the machine: queues, semaphores, rules and filters
 # of sandboxes, filters of sockets, rings, huge pages.
 # ends: ok
-import fcntl, mmap, struct
 call = lambda *args: checked(libc.syscall(*args))
 attempt("semaphores", lambda: call(64, 0, 32000, 0o600))
 attempt("queue", lambda: call(68, 0, 0o600))

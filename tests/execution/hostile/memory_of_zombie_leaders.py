@@ -1,6 +1,5 @@
 # The same, by threads whose process' first thread has ended: /proc shows nothing of such a process.
 # ends: out_of_memory
-import threading
 def hog():
     time.sleep(0.3)
     x = b"x" * (160 << 20)

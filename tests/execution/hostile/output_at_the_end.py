@@ -1,6 +1,5 @@
 # Fills the pipe of its output, makes it as large as it can be, and ends with more in it than is kept.
 # ends: ok
-import fcntl
 with suppress(OSError):
     fcntl.fcntl(1, 1031, 1 << 20)
 os.set_blocking(1, False)

@@ -1,6 +1,5 @@
 # Has the kernel send signals for it: when something happens at a descriptor. That the run ends well is the proof.
 # ends: ok
-import fcntl, signal
 for pid in (os.getppid(), 1, @caller@, -os.getppid(), -@caller@):
     for one, other in (os.pipe(), map(socket.socket.detach, socket.socketpair())):
         for number in (signal.SIGKILL, signal.SIGSTOP):

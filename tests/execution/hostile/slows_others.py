@@ -1,6 +1,5 @@
 # Keeps others from the data in memory, from their half of a core, and makes the machine write its disks.
 # ends: ok
-import fcntl, mmap, resource
 file = open("input/train.csv", "rb")
 file.read()
 size = os.fstat(file.fileno()).st_size

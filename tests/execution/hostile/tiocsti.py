@@ -1,6 +1,6 @@
 # Types into the terminal that the training was started from.
 # ends: ok
-import errno, fcntl, termios
+import termios
 for path in ("/dev/tty", "/dev/console", "/dev/pts/0"):
     attempt(path, lambda: fcntl.ioctl(os.open(path, os.O_RDWR), termios.TIOCSTI, b"x"))
 for fd in (0, 1, 2):

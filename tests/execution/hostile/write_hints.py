@@ -1,6 +1,5 @@
 # A hint how long the data will live stays with them: a note to later programs.
 # ends: ok
-import fcntl, struct
 for name in ("input/train.csv", "input"):
     fd = os.open(name, os.O_RDONLY)
     for command in (1036, 1038):
