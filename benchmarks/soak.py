@@ -31,7 +31,7 @@ from trl_mle.execution import LocalExecutor, Outcome, cgroups, sandbox
 
 ROOT = Path(__file__).parent.parent
 SOLUTION = "import shutil; shutil.copyfile('input/sample_submission.csv', 'submission.csv')"
-PRELUDE = "import os\ndef attempt(name, action):\n    try: action()\n    except Exception: pass\n    else: print('LOOT', name)\n"
+PRELUDE = (ROOT / "tests/execution/hostile_prelude.py").read_text()
 LIMITS = {"timeout_s": 3.0, "memory_mb": 512, "disk_mb": 64, "output_kb": 64, "max_processes": 64}
 HOSTILE, ELSEWHERE = 0.1, 0.02  # shares of programs: hostile ones, and good ones for one of the other competitions
 TIERS = [tier.name for tier in sandbox.TIERS]

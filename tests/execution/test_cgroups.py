@@ -9,7 +9,6 @@ from support.tiers import run_all
 
 from trl_mle.execution import Outcome, cgroups
 from trl_mle.execution.folders import hold, make_run_dir, remove_run_dir
-from trl_mle.execution.sandbox.program_environment import PACKAGES
 
 
 NEEDS_GROUPS = pytest.mark.skipif(not cgroups.parents(), reason="control groups cannot be created here")
@@ -70,9 +69,7 @@ for _ in range(8):
 statuses = [os.waitpid(pid, 0)[1] for pid in children]
 sys.exit(any(statuses))
 """
-    # Packages that the warm parent imports do not count; the check of imports would not fit otherwise
-    options = {"memory_mb": 300, "disk_mb": 1, "packages": PACKAGES}
-    result, after = run_all(competition, program, "print('fine')", **options)
+    result, after = run_all(competition, program, "print('fine')", memory_mb=512, disk_mb=1)
     assert result.outcome is Outcome.OUT_OF_MEMORY, result
     assert after.outcome is Outcome.OK
 

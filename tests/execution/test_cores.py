@@ -36,7 +36,6 @@ def test_no_program_runs_on_the_cores_of_training(competition, surplus):
         [warm_parent] = executor._runner.warm_parents._running.values()
         assert os.sched_getaffinity(warm_parent.process.pid) == set(others)
     assert {result.outcome for result in results} == {Outcome.OK}, results
-    assert {result.slot for result in results} == set(range(slots))
     where = sorted(result.stdout.split() for result in results)
     assert where == ([list(map(str, others))] * slots if surplus else sorted([str(core)] for core in others))
     assert sorted(os.sched_getaffinity(0)) == CORES

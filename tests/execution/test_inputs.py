@@ -12,14 +12,13 @@ from trl_mle.execution.sandbox import inputs
 from trl_mle.execution.sandbox.bubblewrap import Bubblewrap
 from trl_mle.execution.sandbox.inputs import Inputs
 from trl_mle.execution.sandbox.interpreter import find_interpreter
-from trl_mle.execution.sandbox.landlock import Landlock
 from trl_mle.execution.sandbox.tier import INPUT
 
 
-def make(tmp_path: Path, tier=None) -> Inputs:
+def make(tmp_path: Path) -> Inputs:
     run_dir = tmp_path / "run"
     run_dir.mkdir()
-    return Inputs(run_dir, tier or Bubblewrap(), find_interpreter())
+    return Inputs(run_dir, Bubblewrap(), find_interpreter())
 
 
 def public(tmp_path: Path, name: str, text: str = "x\n") -> Path:
@@ -75,13 +74,4 @@ def test_a_folder_that_is_large_or_has_links_is_bound_itself(tmp_path, monkeypat
         monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4))
     with made.use(folder) as input_:
         assert (input_.folder, input_.bound, input_.job["input"]) == (folder, folder, INPUT)
-    assert not os.listdir(made._copies)
-
-
-def test_a_program_under_landlock_is_granted_the_public_folder_itself(tmp_path):
-    made = make(tmp_path, Landlock())
-    folders = [public(tmp_path, name) for name in "ab"]
-    with made.use(folders[0]) as one, made.use(folders[1]) as other:
-        assert [one.job["input"], other.job["input"]] == [str(folder) for folder in folders]
-        assert one.bound == other.bound  # they share a warm parent
     assert not os.listdir(made._copies)

@@ -90,22 +90,15 @@ def test_programs_have_what_is_on_the_callers_path(tmp_path, tier):
     assert json.loads(output) == [f"first {SITE_PACKAGES}/pandas/__init__.py\nfirst\n", ""]
 
 
-@pytest.mark.parametrize(
-    ("tier", "error"),
-    [
-        ("bubblewrap", "ModuleNotFoundError: No module named 'numpy'"),
-        pytest.param("landlock", "PermissionError: ", marks=LANDLOCK),
-    ],
-)
-def test_packages_that_programs_do_not_see_are_our_failure(tmp_path, tier, error):
+def test_packages_that_programs_do_not_see_are_our_failure(tmp_path):
     """Each package is a link into a store, as with uv's `--link-mode symlink`, that only the caller can follow."""
     environment = tmp_path / "environment"
     packages = make_environment(environment)
     for entry in Path(SITE_PACKAGES).iterdir():
         if entry.suffix != ".pth":
             (packages / entry.name).symlink_to(entry)
-    refused = json.loads(run(environment, EXECUTE, tier, "", PYTHONPATH=str(CHECKOUT)))
-    assert f"({tier}): numpy: {error}" in refused
+    refused = json.loads(run(environment, EXECUTE, "bubblewrap", "", PYTHONPATH=str(CHECKOUT)))
+    assert "(bubblewrap): numpy: ModuleNotFoundError: No module named 'numpy'" in refused
     assert f"Install them in {environment}, readable for everyone" in refused
 
 
@@ -131,23 +124,16 @@ print(json.dumps([sys.prefix, lightgbm.__file__, importlib.util.find_spec("of_ca
 @pytest.mark.parametrize(
     ("script", "error", "message"),
     [
-        (None, SandboxError, "is not a working Python interpreter: .*No such file"),
         ("echo hello", SandboxError, "is not a working Python interpreter: "),
-        (
-            f"""echo '{MARK}{{"numbers": [3, 10]}}'""",
-            SandboxError,
-            r"is Python 3\.10, but programs need 3\.11 or newer",
-        ),
-        ("exec sleep 60", CheckUnfinished, "did not answer within 0 s. Try again when"),
+        (f"""echo '{MARK}{{"numbers": [3, 10]}}'""", SandboxError, "is Python 3.10, but programs need 3.11 or newer"),
+        ("exec sleep 60", CheckUnfinished, "did not answer within 2 s. Try again when"),
     ],
 )
 def test_an_interpreter_that_will_not_do(tmp_path, monkeypatch, script, error, message):
-    if error is CheckUnfinished:
-        monkeypatch.setattr("trl_mle.execution.sandbox.interpreter.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("trl_mle.execution.sandbox.interpreter.TIMEOUT_S", 2)
     python = tmp_path / "python"
-    if script is not None:
-        python.write_text(f"#!/bin/sh\n{script}\n")
-        python.chmod(0o755)
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
     with pytest.raises(error, match=f"^program_python: {python} {message}"):
         LocalExecutor(python=str(python))
 

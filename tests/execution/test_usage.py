@@ -1,7 +1,6 @@
 """How a program's init counts memory that no process shows."""
 
 import contextlib
-import fcntl
 import mmap
 import os
 import select
@@ -32,14 +31,3 @@ def test_sockets_and_what_is_waited_for_and_mappings_are_counted():
         mapped = [mmap.mmap(-1, mmap.PAGESIZE, prot=1 + 2 * (i % 2)) for i in range(1000)]
         assert held() - before >= 900 * usage.MAPPING_BYTES
         del mapped
-
-
-def test_locks_on_parts_of_files_are_counted_and_whole_ones_are_not(tmp_path):
-    with open(tmp_path / "locked", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        before = usage.locks([os.getpid()], 1000)
-        for i in range(100):
-            fcntl.lockf(file, fcntl.LOCK_EX, 1, 2 * i)
-        assert usage.locks([os.getpid()], 1000) == before + 100
-        assert usage.locks([os.getpid()], 20) == 21
-        assert usage.locks([1 << 30], 1000) == 0

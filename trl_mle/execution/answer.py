@@ -122,18 +122,14 @@ def _reason(stderr: str) -> str:
     return next((line for line in reversed(lines) if line[:1].strip() and not WARNING.match(line)), "")
 
 
-def execution_result(
-    answer: Answer, stdout: str, stderr: str, slot: int, limits: Mapping[str, Any]
-) -> ExecutionResult:
+def execution_result(answer: Answer, stdout: str, stderr: str, limits: Mapping[str, Any]) -> ExecutionResult:
     """Determines the outcome of a program; nothing else does."""
     report = answer.report
     if answer.lost:
         duration_s = time.monotonic() - answer.started if answer.started is not None else None
-        return ExecutionResult(
-            Outcome.KILLED, terminal_line(answer.lost), duration_s, stdout=stdout, stderr=stderr, slot=slot
-        )
+        return ExecutionResult(Outcome.KILLED, terminal_line(answer.lost), duration_s, stdout=stdout, stderr=stderr)
     if "error" in report:
-        return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"], slot=slot)
+        return ExecutionResult(Outcome.INFRASTRUCTURE, report["error"])
     code = report["exit_code"]
     stderr_end = stderr[-STDERR_CHARS:]
     last_lines = [line for line in stderr_end.splitlines() if line.strip()][-5:]
@@ -171,5 +167,4 @@ def execution_result(
         stdout=stdout,
         stderr=stderr,
         submission=answer.submission,
-        slot=slot,
     )

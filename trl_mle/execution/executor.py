@@ -47,8 +47,8 @@ class ExecutionResult:
             Exit code; the negative signal number if a signal ended it.
         stdout (`str`), stderr (`str`):
             Output, of which the middle is left out if it is long; undecodable bytes are replaced.
-        submission (`bytes` or `None`), queue_wait_s (`float`), slot (`int`):
-            Contents of submission.csv; seconds between `submit` and the start in a slot, and the slot's number.
+        submission (`bytes` or `None`), queue_wait_s (`float`):
+            Contents of submission.csv, and seconds between `submit` and the start.
     """
 
     outcome: Outcome
@@ -61,7 +61,6 @@ class ExecutionResult:
     stderr: str = ""
     submission: bytes | None = None
     queue_wait_s: float = 0.0
-    slot: int = 0
 
 
 class ProgramFuture(Future[ExecutionResult]):

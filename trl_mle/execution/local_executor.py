@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from trl_mle.competitions import Competition
@@ -81,18 +80,6 @@ class LocalExecutor(Executor):
     Raises:
         `SandboxError`: Programs cannot be isolated on this machine; the message says what to install.
         `ValueError`: `training_cores` leaves no core for programs, or a slot has no GPU.
-
-    Example:
-
-    ```python
-    >>> from trl_mle.competitions import load_competition
-    >>> from trl_mle.execution import LocalExecutor
-
-    >>> with LocalExecutor(max_parallel=2, timeout_s=60) as executor:
-    ...     [result] = executor.run_many([("print('hello')", load_competition("digits"))])
-    >>> result.outcome, result.stdout
-    (<Outcome.OK: 'ok'>, 'hello\\n')
-    ```
     """
 
     is_local = True
@@ -127,7 +114,6 @@ class LocalExecutor(Executor):
         self._closing.callback(remove_run_dir, self._run_dir)
         # One for each slot, and the last one for checks. Files written by a program count as memory, too.
         self._groups = cgroups.make_groups(self._run_dir, self.max_parallel + 1, memory_mb + disk_mb, max_processes)
-        self._checked: set[Path] = set()
         self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
         self._closing.callback(self._threads.shutdown)  # queued programs find it closed
@@ -246,9 +232,8 @@ class LocalExecutor(Executor):
             pass
 
     def _check_labels(self, competition: Competition) -> None:
-        if self.tier.isolates and competition.public_dir not in self._checked:
+        if self.tier.isolates:
             self._python.check_labels_hidden(competition.id, competition.public_dir)
-            self._checked.add(competition.public_dir)
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
         """Queues a program, whose `input/` is the competition's public folder. Raises `SandboxError` if programs could
@@ -268,25 +253,22 @@ class LocalExecutor(Executor):
     def _execute(
         self, program: Program, competition: Competition, submitted: float, future: ProgramFuture
     ) -> ExecutionResult:
-        index = -1
         try:
             with self._slots.take(self._closed) as slot:
                 if not future.set_running_or_notify_cancel():
                     raise Closed
-                index, waited = slot.index, time.monotonic() - submitted
-                try:
-                    return self._run_in(slot, program, competition, submitted, future)
-                except ReportLost as lost:
-                    if lost.result is None or self._closed.is_set() or future.stopping.is_set():
-                        raise
-                try:
-                    return self._run_in(slot, program, competition, submitted, future)
-                except ReportLost as lost:
-                    return replace(self._judge_lost(lost, competition), queue_wait_s=waited)
+                waited = time.monotonic() - submitted
+                for _ in range(2):
+                    try:
+                        return self._run_in(slot, program, competition, submitted, future)
+                    except ReportLost as error:
+                        if error.result is None or self._closed.is_set() or future.stopping.is_set():
+                            raise
+                        lost = error.result
+                return replace(self._judge_lost(lost, competition), queue_wait_s=waited)
         except (OSError, SandboxError, Closed) as error:
             waited = time.monotonic() - submitted
-            problem = f"{type(error).__name__}: {error}"
-            return ExecutionResult(Outcome.INFRASTRUCTURE, problem, queue_wait_s=waited, slot=index)
+            return ExecutionResult(Outcome.INFRASTRUCTURE, f"{type(error).__name__}: {error}", queue_wait_s=waited)
 
     def _run_in(
         self, slot: Slot, program: Program, competition: Competition, submitted: float, future: ProgramFuture
@@ -300,11 +282,9 @@ class LocalExecutor(Executor):
             self._runner.inputs.check_whole(public_dir)  # others may have removed its data
         return replace(result, queue_wait_s=waited)
 
-    def _judge_lost(self, lost: ReportLost, competition: Competition) -> ExecutionResult:
+    def _judge_lost(self, lost: ExecutionResult, competition: Competition) -> ExecutionResult:
         """The result of a program whose report was lost twice: its own failure if a control program beside it
         succeeds. Otherwise raises `ReportLost`."""
-        if lost.result is None:
-            raise lost
         with (
             self._slots.take_number(CONTROL_NUMBER) as slot,
             self._runner.inputs.use(competition.public_dir.absolute()) as input_,
@@ -313,7 +293,7 @@ class LocalExecutor(Executor):
             try:
                 control = self._runner.run(CONTROL, warm_parent, input_, slot, GRACE_S)
             except (OSError, ReportLost) as error:
-                raise ReportLost(f"{lost}; a control program failed, too: {error}") from error
+                raise ReportLost(f"{lost.detail}; a control program failed, too: {error}") from error
         if control.outcome is not Outcome.OK:
-            raise ReportLost(f"{lost}; a control program failed, too: {control.detail}")
-        return replace(lost.result, detail=f"{lost}; a control program beside it: ok")
+            raise ReportLost(f"{lost.detail}; a control program failed, too: {control.detail}")
+        return replace(lost, detail=f"{lost.detail}; a control program beside it: ok")

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -30,7 +30,6 @@ from trl_mle.execution.sandbox import SandboxError
 from trl_mle.waits import waiting_for
 
 
-T = TypeVar("T")
 MAX_RETRIES = 3  # of a program whose machine was lost
 
 
@@ -113,18 +112,14 @@ class RayExecutor(Executor):
         needed = self._needed.items()
         return [node for node in alive if all(node["Resources"].get(name, 0) >= amount for name, amount in needed)]
 
-    @property
+    @functools.cached_property
     def limits(self) -> Limits:
         """Limits of a program, with the packages that all machines have."""
-        names = REQUIRED + OPTIONAL
-        shared = tuple(name for name in names if all(name in packages for packages in self._packages))
+        everywhere = self._on_each_machine(_packages_here)
+        shared = tuple(name for name in REQUIRED + OPTIONAL if all(name in packages for packages in everywhere))
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, shared)
 
-    @functools.cached_property
-    def _packages(self) -> list[tuple[str, ...]]:
-        return self._on_each_machine(_packages_here)
-
-    def _on_each_machine(self, function: Callable[..., T], *args: Any) -> list[T]:
+    def _on_each_machine(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Calls a function on each machine, without waiting for programs."""
         remote = ray.remote(num_cpus=0)(function)
         where = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in self._machines()]
@@ -162,7 +157,7 @@ class RayExecutor(Executor):
             raise SandboxError(f"programs cannot be run on the Ray cluster: {'; '.join(problems)}")
 
     def submit(self, program: Program, competition: Competition) -> ProgramFuture:
-        """Queues a program. The result's `queue_wait_s` is all time outside Δt, its `slot` that of its machine."""
+        """Queues a program. The result's `queue_wait_s` is all time outside Δt."""
         submitted = time.monotonic()
         outer = ProgramFuture()
 

@@ -1,4 +1,3 @@
 # Connects to an abstract unix socket of the caller.
 # ends: ok
-import socket
 attempt("abstract", lambda: socket.socket(socket.AF_UNIX).connect("\0@abstract@"))

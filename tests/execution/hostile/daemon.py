@@ -1,6 +1,5 @@
 # A daemon by setsid and double fork, which keeps stdout open.
 # ends: ok
-import time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:

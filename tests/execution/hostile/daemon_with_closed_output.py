@@ -1,6 +1,5 @@
 # A daemon that has closed all it inherited, and goes on after the program's end.
 # ends: ok
-import time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:

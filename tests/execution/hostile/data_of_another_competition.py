@@ -19,9 +19,7 @@ def descriptors():
     found = []
     for number in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
         for start in (f"/proc/{number}/cwd", f"/proc/{number}/root", *(f"/proc/{number}/fd/{fd}" for fd in range(10))):
-            try:
+            with suppress(OSError, ZeroDivisionError):
                 found += [start] if names(start) else []
-            except (OSError, ZeroDivisionError):
-                pass
     return found or 1 / 0
 attempt("open folders", descriptors)

@@ -1,6 +1,5 @@
 # Descriptors on their way between sockets are counted for all of a user's processes together.
 # ends: ok
-import array, socket
 pairs = []
 try:
     for _ in range(400):

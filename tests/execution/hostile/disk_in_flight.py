@@ -1,6 +1,5 @@
 # Files that are deleted and on their way between two sockets still take room.
 # ends: error
-import array, socket, time
 pairs = []
 for _ in range(10):
     pairs.append(socket.socketpair())

@@ -1,7 +1,5 @@
 # Files that are deleted and closed while a page of them is mapped still take room, and nobody can know how much.
 # ends: error; landlock: output_limit
-import ctypes, time
-libc = ctypes.CDLL(None)
 libc.mmap.argtypes = [ctypes.c_void_p] + [ctypes.c_long] * 5
 for _ in range(10):
     fd = os.open("x", os.O_RDWR | os.O_CREAT)

@@ -1,6 +1,5 @@
 # Deleted files held by a thread whose process' first thread has ended: /proc shows no descriptors of such a process.
 # ends: error; landlock: output_limit
-import ctypes, threading, time
 def fill():
     time.sleep(0.3)
     try:
@@ -15,4 +14,4 @@ def fill():
     finally:
         os._exit(1)
 threading.Thread(target=fill).start()
-ctypes.CDLL(None).syscall(60, 0)  # exit, of this thread alone
+libc.syscall(60, 0)  # exit, of this thread alone

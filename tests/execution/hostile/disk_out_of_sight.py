@@ -1,6 +1,5 @@
 # Files in a folder that nobody can list.
 # ends: error; landlock: output_limit
-import time
 os.mkdir("folder", 0o300)
 for i in range(20):
     with open(f"folder/{i}", "wb") as file:

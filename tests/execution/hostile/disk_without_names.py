@@ -1,6 +1,5 @@
 # Files that are deleted while open still take room.
 # ends: error; landlock: output_limit
-import time
 files = []
 for _ in range(20):
     files.append(open("x", "wb"))

@@ -1,11 +1,8 @@
 # Programs that it has written itself have no more rights than it: not by a set-user-id bit, not in memory without a name.
 # ends: ok
-import ctypes, shutil, subprocess
 shutil.copy("/usr/bin/id", "id")
-try:
+with suppress(OSError):
     os.chmod("id", 0o6755)
-except OSError:
-    pass
 attempt("root", lambda: 1 / 0 if subprocess.run(["./id", "-u"], capture_output=True, text=True).stdout.strip() != "0" else "root")
 attempt("memfd", lambda: os.memfd_create("x"))
-attempt("secret memory", lambda: ctypes.CDLL(None).syscall(447, 0) >= 0 or 1 / 0)
+attempt("secret memory", lambda: libc.syscall(447, 0) >= 0 or 1 / 0)

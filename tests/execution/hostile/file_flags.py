@@ -1,6 +1,5 @@
 # The flags of a file (immutable, not to be dumped) need no more than a descriptor that it was opened by.
 # ends: ok
-import fcntl, struct
 GET, SET = 0x80086601, 0x40086602
 def change():
     fd = os.open("input/train.csv", os.O_RDONLY)

@@ -1,7 +1,6 @@
 # Names and folders at which whoever cleans up may stumble, in the place of what is opened after the end.
 # ends: ok; landlock: ok, output_limit
 # submission: none
-import shutil
 for folder in (b".", os.environb.get(b"TMPDIR", b"/tmp")):
     for name in (b"new\nline", b"\xff\xfe", b"-rf", b"--", b"*", b"x" * 255, b"\x1b[2J", b" (deleted)", b"submission.csv\n"):
         with open(os.path.join(folder, name), "w"):
@@ -17,11 +16,9 @@ os.mkfifo("solution.pipe")
 os.remove("solution.py")
 os.mkfifo("solution.py")
 os.mkdir("submission.csv", 0)
-try:
+with suppress(OSError):
     os.unlink("input")  # where it is a link
     os.mkfifo("input", 0)
-except OSError:
-    pass
 os.mkdir("locked")
 open("locked/file", "w").close()
 os.chmod("locked", 0)

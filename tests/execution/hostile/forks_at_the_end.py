@@ -4,9 +4,7 @@ for _ in range(8):
     if os.fork() == 0:
         os.setsid()
         while True:
-            try:
+            with suppress(OSError):
                 if os.fork() != 0:
                     os._exit(0)
-            except OSError:
-                pass
 os._exit(0)

@@ -1,4 +1,3 @@
 # Makes a ring, through which system calls would pass the filter.
 # ends: ok
-import ctypes
-attempt("io_uring", lambda: ctypes.CDLL(None).syscall(425, 8, (ctypes.c_uint32 * 30)()) >= 0 or 1 / 0)
+attempt("io_uring", lambda: libc.syscall(425, 8, (ctypes.c_uint32 * 30)()) >= 0 or 1 / 0)

@@ -1,7 +1,5 @@
 # Other ways into the kernel that no solution needs.
 # ends: ok
-import ctypes
-libc = ctypes.CDLL(None, use_errno=True)
 numbers = {"bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "keyctl": 250, "add_key": 248, "kexec_load": 246,
            "init_module": 175, "finit_module": 313, "fanotify_init": 300, "open_by_handle_at": 304, "personality": 135}
 for name, number in numbers.items():

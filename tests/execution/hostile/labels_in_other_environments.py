@@ -1,14 +1,12 @@
 # Looks for scikit-learn's data and the generator of the mirrors in other Python environments, wherever these lie.
 # ends: ok
-import re, sys
+import re
 def search():
     found = []
     for root in (sys.prefix, "/usr/local", "/usr/share", "/usr/src"):
         for top, _, names in os.walk(root):
             for name in names if re.search("/sklearn/datasets/data(/|$)|/trl_mle(/|$)|/pkgs$", top) else ():
-                try:
+                with suppress(OSError):
                     found.append((os.path.join(top, name), open(os.path.join(top, name), "rb").read(1)))
-                except OSError:
-                    pass
     return found
 attempt("search", lambda: search() or 1 / 0)

@@ -1,7 +1,5 @@
 # A lease on the data makes every other program wait that opens them.
 # ends: ok
-import ctypes
-libc = ctypes.CDLL(None)
 file = open("input/train.csv")
 for command in (1024, 1024 | 1 << 32):
     for kind in (0, 1):

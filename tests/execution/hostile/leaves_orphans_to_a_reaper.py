@@ -1,7 +1,5 @@
 # Daemons whose parent is a reaper of their own, which ends with the program; zombies that nobody waits for.
 # ends: ok
-import ctypes, time
-libc = ctypes.CDLL(None)
 libc.prctl(36, 1, 0, 0, 0)
 libc.prctl(1, 0, 0, 0, 0)  # no signal when the parent ends
 for _ in range(20):

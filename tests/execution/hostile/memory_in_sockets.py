@@ -1,6 +1,5 @@
 # Full buffers of sockets, which are larger if one asks for it.
 # ends: out_of_memory
-import socket, time
 for _ in range(16):
     if os.fork() == 0:
         pairs = []
@@ -10,11 +9,9 @@ for _ in range(16):
                 for one in pairs[-1]:
                     one.setblocking(False)
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30)
-                    try:
+                    with suppress(BlockingIOError):
                         while True:
                             one.send(b"x" * 100_000)
-                    except BlockingIOError:
-                        pass
         except OSError:
             time.sleep(60)
         os._exit(0)

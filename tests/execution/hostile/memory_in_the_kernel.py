@@ -1,11 +1,7 @@
 # Structures of the kernel that grow without a limit, or with one for all of the machine: queues, semaphores, rules and filters
 # of sandboxes, filters of sockets, rings, huge pages.
 # ends: ok
-import ctypes, fcntl, mmap, socket, struct
-libc = ctypes.CDLL(None, use_errno=True)
-def call(number, *args):
-    if libc.syscall(number, *args) < 0:
-        raise OSError(ctypes.get_errno(), number)
+call = lambda *args: checked(libc.syscall(*args))
 attempt("semaphores", lambda: call(64, 0, 32000, 0o600))
 attempt("queue", lambda: call(68, 0, 0o600))
 attempt("POSIX queue", lambda: call(240, b"queue", os.O_RDWR | os.O_CREAT, 0o600, None))

@@ -1,7 +1,5 @@
 # Anonymous memory that processes may share belongs to none of them once it is unmapped but for a page.
 # ends: out_of_memory, error
-import ctypes, time
-libc = ctypes.CDLL(None, use_errno=True)
 libc.mmap.restype = ctypes.c_void_p
 libc.mmap.argtypes = [ctypes.c_void_p] + [ctypes.c_long] * 5
 libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_long]

@@ -1,10 +1,6 @@
 # Mounts, remounts, unmounts, changes its root.
 # ends: ok
-import ctypes
-libc = ctypes.CDLL(None, use_errno=True)
-def call(name, *args):
-    if getattr(libc, name)(*args) != 0:
-        raise OSError(ctypes.get_errno(), name)
+call = lambda name, *args: checked(getattr(libc, name)(*args))
 attempt("tmpfs", lambda: call("mount", b"none", os.getcwd().encode(), b"tmpfs", 0, None))
 attempt("writable input", lambda: call("mount", b"none", b"input", None, 0x20 | 0x1000, None))
 attempt("writable root", lambda: call("mount", b"none", b"/", None, 0x20 | 0x1000, None))

@@ -1,6 +1,5 @@
 # Lets other processes go first when the machine runs out of memory.
 # ends: ok
-import threading
 child = os.fork()
 if child == 0:
     threading.Event().wait()

@@ -1,7 +1,6 @@
 # Asks which pages of a package and of the data are in memory: earlier programs can leave a note there by reading some.
 # ends: ok
-import ctypes, mmap, sklearn
-libc = ctypes.CDLL(None, use_errno=True)
+import sklearn
 for path in (sklearn.__file__, "input/train.csv"):
     file = open(path, "rb")
     fd, page, size = file.fileno(), bytearray(4096), os.fstat(file.fileno()).st_size

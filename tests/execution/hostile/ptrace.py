@@ -1,10 +1,5 @@
 # Traces its parent, pid 1 and the caller.
 # ends: ok
-import ctypes
-libc = ctypes.CDLL(None, use_errno=True)
-def trace(request, pid):
-    if libc.ptrace(request, pid, 0, 0) < 0:
-        raise OSError(ctypes.get_errno(), "ptrace")
 for pid in (1, os.getppid(), @caller@):
-    attempt(f"attach {pid}", lambda: trace(16, pid))
-    attempt(f"seize {pid}", lambda: trace(0x4206, pid))
+    attempt(f"attach {pid}", lambda: checked(libc.ptrace(16, pid, 0, 0)))
+    attempt(f"seize {pid}", lambda: checked(libc.ptrace(0x4206, pid, 0, 0)))

@@ -1,7 +1,5 @@
 # Signals and timers on their way are counted for all of a user's processes together.
 # ends: ok
-import ctypes, signal
-libc = ctypes.CDLL(None, use_errno=True)
 signal.pthread_sigmask(signal.SIG_BLOCK, [40])
 def flood(send):
     sent = 0

@@ -1,6 +1,5 @@
 # Raises its limits, and takes itself out of the kernel's choice of victims.
 # ends: ok
-import resource
 for name in ("AS", "NPROC", "FSIZE", "NOFILE", "CORE", "MEMLOCK"):
     kind = getattr(resource, f"RLIMIT_{name}")
     attempt(name, lambda: resource.setrlimit(kind, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))

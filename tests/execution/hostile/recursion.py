@@ -1,6 +1,5 @@
 # Overflows the stack of the interpreter, then that of the machine.
 # ends: error, killed, out_of_memory
-import sys
 sys.setrecursionlimit(10**9)
 def deeper(f):
     return max([f], key=deeper)

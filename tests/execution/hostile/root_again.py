@@ -1,6 +1,5 @@
 # Becomes root: by system call, and by the programs that are there for it.
 # ends: ok
-import subprocess
 attempt("setuid", lambda: os.setuid(0))
 attempt("setgid", lambda: os.setgid(0))
 attempt("setgroups", lambda: os.setgroups([0]))

@@ -1,4 +1,3 @@
 # Sleeps.
 # ends: timeout
-import time
 time.sleep(1000)

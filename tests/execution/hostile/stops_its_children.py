@@ -1,6 +1,5 @@
 # Stops its children, whose parents are stopped, and then itself: none of them ever ends.
 # ends: timeout
-import signal, time
 for _ in range(8):
     if os.fork() == 0:
         for _ in range(2):

@@ -1,7 +1,5 @@
 # Bends the time by which it is measured.
 # ends: ok
-import ctypes, time
-libc = ctypes.CDLL(None, use_errno=True)
 def change(path, text):
     os.write(os.open(path, os.O_WRONLY), text)
 attempt("offsets", lambda: change("/proc/self/timens_offsets", b"monotonic 1000 0"))

@@ -1,7 +1,6 @@
 # A daemon goes on writing to the submission after the program's end.
 # ends: ok
 # submission: honest
-import time
 with open("submission.csv", "w") as file:
     file.write("honest\n")
 if os.fork() == 0:

@@ -1,5 +1,4 @@
 # Hands in a device.
 # ends: error
 # submission: none
-import stat
 os.mknod("submission.csv", 0o666 | stat.S_IFCHR, os.makedev(1, 5))

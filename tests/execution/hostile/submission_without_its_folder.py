@@ -1,7 +1,6 @@
 # Takes its own folders away.
 # ends: ok
 # submission: none
-import shutil
 own, parent = os.getcwd(), os.path.dirname(os.getcwd())
 with open("submission.csv", "w") as file:
     file.write("x")

@@ -1,6 +1,6 @@
 # Connects to the internet, to a server on this machine, and listens itself.
 # ends: ok
-import socket, urllib.request
+import urllib.request
 attempt("internet", lambda: socket.create_connection(("1.1.1.1", 53), timeout=1))
 attempt("this machine", lambda: socket.create_connection(("127.0.0.1", @port@), timeout=1))
 attempt("IPv6", lambda: socket.create_connection(("::1", @port@), timeout=1))

@@ -1,5 +1,4 @@
 # Starts threads until none can be had.
 # ends: error, out_of_memory, timeout
-import threading, time
 while True:
     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()

@@ -1,6 +1,5 @@
 # Children that start threads until none can be had, and wait for ever.
 # ends: timeout, out_of_memory; landlock: timeout, out_of_memory, killed
-import threading, time
 for _ in range(4):
     if os.fork() == 0:
         try:

@@ -1,6 +1,5 @@
 # Sends datagrams.
 # ends: ok
-import socket
 def send(address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.sendto(b"labels, please", address)

@@ -1,7 +1,5 @@
 # A hint how long the data will live stays with them: a note to later programs.
 # ends: ok
-import ctypes, fcntl, struct
-libc = ctypes.CDLL(None)
 for name in ("input/train.csv", "input"):
     fd = os.open(name, os.O_RDONLY)
     for command in (1036, 1038):

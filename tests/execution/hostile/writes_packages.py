@@ -1,6 +1,6 @@
 # Changes the packages that later programs import.
 # ends: ok
-import sklearn, sys
+import sklearn
 for path in (sklearn.__file__, os.__file__, sys.prefix + "/lib/python3/site-packages/evil.pth", sys.executable):
     attempt(path, lambda: open(path, "ab"))
 attempt("new file", lambda: open(os.path.dirname(sklearn.__file__) + "/evil.py", "w"))

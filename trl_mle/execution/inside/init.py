@@ -54,19 +54,6 @@ def make_mounts(job: dict[str, Any]) -> None:
     kernel.call("umount2", scratch.encode(), kernel.MNT_DETACH)
 
 
-def goes_first(has_namespaces: bool, gpus: bool) -> None:
-    """Makes the kernel kill the program first if the machine runs out of memory. A read-only /proc keeps it that way,
-    except for programs that use GPUs: CUDA names its threads in `task` or does not start (error 304, see
-    https://github.com/nolabs-ai/nono/pull/673), and their files there include this one."""
-    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise its files in /proc are root's
-    kernel.write_text("/proc/self/oom_score_adj", "1000")
-    if has_namespaces:
-        flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
-        if gpus:  # a mount of its own stays writable
-            kernel.mount("/proc/self/task", "/proc/self/task", None, kernel.MS_BIND)
-        kernel.mount("none", "/proc", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
-
-
 def signal_all(job: dict[str, Any]) -> None:
     """Kills every process of the program."""
     for fd in job.pop("weight", ()):  # dying takes CPU time, too, and others wait for it
@@ -162,8 +149,43 @@ def send_report(job_socket: socket.socket, report: dict[str, Any], submission: b
         job_socket.sendall(struct.pack("=I", len(payload)) + payload + (submission or b""))
 
 
+def confine(job: dict[str, Any]) -> None:
+    """Makes this process pid 1 of the program's namespaces, or a subreaper that can signal the program alone."""
+    if job["namespaces"]:
+        kernel.map_user(*job["ids"])
+        make_mounts(job)
+    else:
+        if job["uid"] is not None:
+            kernel.become_guard(job["guard_uid"], job["uid"], job["keep_capabilities"])
+        elif job["isolates"]:
+            kernel.set_capabilities(0)
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+        if job["landlock_abi"]:
+            kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+            if job["landlock_abi"] >= 6:  # otherwise the uids alone confine signals
+                kernel.scope_signals()
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
+
+
+def start_program(job: dict[str, Any], fds: list[int]) -> tuple[int, int]:
+    """Forks the program; returns its pid, and a pipe that ends when it starts. The job gets what the watch needs."""
+    one, other = socket.socketpair()
+    with one, other:  # one write, of at most half its buffer, may exceed the buffer
+        job["socket_bytes"] = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) * 3 // 2
+    job |= {"oom_kills": oom_kills(), "held": 0, "looks_over": 0}
+    # Opened now, before the program can replace them
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    job["folders"] = [os.open(job[name], flags) for name in ("workdir", "tmp")]
+    started, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        become_program(job, fds, theirs)
+    os.close(theirs)
+    return pid, started
+
+
 def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
-    """Pid 1 of the program's namespaces, or a subreaper. Never returns."""
+    """Sees a program through, from its job to its report. Never returns."""
     submission: bytes | None = None
     pid, locks = 0, []
     try:
@@ -171,36 +193,8 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
             signal.signal(number, signal.SIG_DFL)
         job, fds = receive_job(job_socket)
         job |= fixed
-        if job["namespaces"]:
-            kernel.map_user(*job["ids"])
-            make_mounts(job)
-        else:
-            if job["uid"] is not None:
-                kernel.become_guard(job["guard_uid"], job["uid"], job["keep_capabilities"])
-            elif job["isolates"]:
-                kernel.set_capabilities(0)
-            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-            if job["landlock_abi"]:
-                kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-                if job["landlock_abi"] >= 6:  # otherwise the uids alone confine signals
-                    kernel.scope_signals()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        job["oom_kills"] = oom_kills()
-        one, other = socket.socketpair()
-        with one, other:  # one write, of at most half its buffer, may exceed the buffer
-            job["socket_bytes"] = one.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) * 3 // 2
-        job |= {"held": 0, "looks_over": 0}
-        # Opened now, before the program can replace them
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-        job["folders"] = [os.open(job[name], flags) for name in ("workdir", "tmp")]
-        started, started_write = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            if job["uid"] is not None:
-                os.setresuid(job["uid"], job["uid"], job["uid"])
-            goes_first(job["namespaces"], job["gpus"])
-            become_program(job, fds, started_write)
-        os.close(started_write)
+        confine(job)
+        pid, started = start_program(job, fds)
         # A rule of Landlock ends with the kernel's entry for a file, which, unless open, may go when memory is short
         with contextlib.suppress(OSError):  # the program has ended
             for path, _ in own_grants(pid, job["gpus"]) if job["landlock_abi"] else ():
@@ -222,6 +216,12 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
         if pid:  # earlier, this process's signals may reach everything
             kill_all(fixed)
         report = {"error": f"{type(error).__name__}: {error}"}
+    hand_over(job_socket, report, submission, locks)
+    os._exit(0)
+
+
+def hand_over(job_socket: socket.socket, report: dict[str, Any], submission: bytes | None, locks: list[int]) -> None:
+    """Sends the report, and holds the slot until the caller has taken it."""
     job_socket.settimeout(TAKEN_S)
     with contextlib.suppress(OSError):
         send_report(job_socket, report, submission)
@@ -231,4 +231,3 @@ def init(job_socket: socket.socket, fixed: dict[str, Any]) -> None:
     if not taken.poll(TAKEN_S * 1000):  # the caller was stopped: others may have its slot
         for fd in locks:
             fcntl.flock(fd, fcntl.LOCK_UN)
-    os._exit(0)

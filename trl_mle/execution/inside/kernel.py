@@ -22,7 +22,6 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 0x1, 0x2, 0x4, 0x8
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 0x20, 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
 CLONE3 = 435  # number of the system call, the same on all architectures
-MADV_COLLAPSE, HUGE_PAGE = 25, 2 << 20
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_SECCOMP = 1, 4, 8, 22
 PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
 PR_CAP_AMBIENT_RAISE = 2
@@ -97,18 +96,6 @@ def map_user(uid: int, gid: int) -> None:
     write_text("/proc/self/setgroups", "deny")
     write_text("/proc/self/uid_map", f"{uid} {uid} 1")
     write_text("/proc/self/gid_map", f"{gid} {gid} 1")
-
-
-def collapse_memory() -> None:
-    """Moves this process's memory into huge pages where possible (Linux 6.1), so that a fork copies fewer entries."""
-    with open("/proc/self/maps") as file:
-        mappings = [line.split() for line in file]
-    for span, access, *_, name in (mapping if len(mapping) > 5 else [*mapping, ""] for mapping in mappings):
-        if access == "rw-p" and name in ("", "[heap]"):
-            start, end = (int(address, 16) for address in span.split("-"))
-            start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
-            if start < end:  # failures do no harm
-                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_COLLAPSE)
 
 
 def set_capabilities(capabilities: int) -> None:

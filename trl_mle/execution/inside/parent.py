@@ -25,7 +25,6 @@ def serve(control: socket.socket, fixed: dict[str, Any], packages: list[str]) ->
         sys.exit("the packages imported at start leave threads running, which do not survive a fork: name others")
     gc.collect()
     gc.freeze()  # the collector would touch, and so copy, every page in every child
-    kernel.collapse_memory()
     fixed["ids"] = os.getuid(), os.getgid()
     control.send(b"ready")
     while True:

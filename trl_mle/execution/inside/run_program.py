@@ -152,7 +152,7 @@ def flush_files() -> None:
 
 def own_grants(pid: int, gpus: bool) -> list[tuple[str, str]]:
     """Landlock's grants for a process's folder in /proc, except for the machine's network (`net`, also in `task`) and
-    links, which lead elsewhere. Programs that use GPUs also read and write in `task`, see `init.goes_first`."""
+    links, which lead elsewhere. Programs that use GPUs also read and write in `task`, see `goes_first`."""
     folder = f"/proc/{pid}"
     with os.scandir(folder) as entries:
         names = [entry.name for entry in entries if not entry.is_symlink() and entry.name not in ("net", "task")]
@@ -160,9 +160,25 @@ def own_grants(pid: int, gpus: bool) -> list[tuple[str, str]]:
     return [(folder, "list"), *task, *((f"{folder}/{name}", "read") for name in names)]
 
 
+def goes_first(has_namespaces: bool, gpus: bool) -> None:
+    """Makes the kernel kill the program first if the machine runs out of memory. A read-only /proc keeps it that way,
+    except for programs that use GPUs: CUDA names its threads in `task` or does not start (error 304, see
+    https://github.com/nolabs-ai/nono/pull/673), and their files there include this one."""
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # otherwise its files in /proc are root's
+    kernel.write_text("/proc/self/oom_score_adj", "1000")
+    if has_namespaces:
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+        if gpus:  # a mount of its own stays writable
+            kernel.mount("/proc/self/task", "/proc/self/task", None, kernel.MS_BIND)
+        kernel.mount("none", "/proc", None, kernel.MS_BIND | kernel.MS_REMOUNT | kernel.MS_RDONLY | flags)
+
+
 def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
     """Everything between fork and the program's first line. Never returns."""
     try:
+        if job["uid"] is not None:
+            os.setresuid(job["uid"], job["uid"], job["uid"])
+        goes_first(job["namespaces"], job["gpus"])
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python does
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -54,7 +54,8 @@ def environment_variables(threads: int, python: Interpreter, tier: Tier) -> dict
     has_jobs = threads > 1 and not tier.landlock_abi
     return {
         "PATH": f"{python.prefix}/bin:/usr/local/bin:/usr/bin:/bin",
-        **home_environment("/tmp"),  # noqa: S108
+        "HOME": "/tmp",  # noqa: S108
+        "TMPDIR": "/tmp",  # noqa: S108
         "USER": "solution",
         "LOGNAME": "solution",
         "LANG": "C.UTF-8",
@@ -68,7 +69,3 @@ def environment_variables(threads: int, python: Interpreter, tier: Tier) -> dict
         "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow's thread: only a process with one can be forked
         **{f"{name}_NUM_THREADS": str(threads) for name in numeric},
     }
-
-
-def home_environment(home: str) -> dict[str, str]:
-    return {"HOME": home, "TMPDIR": home}
