@@ -96,6 +96,10 @@ def test_what_fails_is_the_servers_failure_or_ours(server, client):
     client.failing = {"half": None}
     with pytest.raises(VLLMServerError):
         server.generate(PROMPTS, None, 2)
+    response = requests.Response()
+    response.status_code = 400
+    with pytest.raises(requests.HTTPError):
+        client.session.hooks["response"][0](response)
 
 
 @pytest.mark.parametrize("name", ["start", "reset"])
