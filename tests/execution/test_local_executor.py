@@ -123,6 +123,23 @@ if __name__ == "__main__":
     assert (result.outcome, result.stderr) == (Outcome.OK, "")
 
 
+@pytest.mark.parametrize("sandbox", TIERS)
+def test_where_tmp_is_full_a_program_is_not_to_blame(competition, monkeypatch, sandbox):
+    """That it is full is pretended: filling a file system takes one of its own."""
+    is_ours = sandbox == "landlock"  # with bubblewrap, programs have a file system of their own
+    full, fails = shutil.disk_usage("/tmp")._replace(free=0), "raise OSError(28, 'No space left on device')"
+    with LocalExecutor(sandbox=sandbox, max_parallel=1, packages=()) as executor:
+        run(executor, competition, "")
+        monkeypatch.setattr("shutil.disk_usage", lambda path: full)
+        fine, failed = executor.run_many([("print(1)", competition), (fails, competition)])
+        left = [1024 << 20, 0]  # of a program that filled it itself
+        monkeypatch.setattr("shutil.disk_usage", lambda path: full._replace(free=left.pop()))
+        its_own = run(executor, competition, fails)
+    assert failed.outcome is (Outcome.INFRASTRUCTURE if is_ours else Outcome.ERROR)
+    assert ("/tmp is full" in failed.detail) == is_ours
+    assert (fine.outcome, its_own.outcome) == (Outcome.OK, Outcome.ERROR)
+
+
 def test_tracebacks_and_the_file_show_the_original_of_an_instrumented_program(executor, competition):
     original = """import pandas as pd
 train = pd.read_csv("input/train.csv")

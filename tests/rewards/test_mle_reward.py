@@ -4,7 +4,7 @@ from dataclasses import asdict
 import pytest
 from support.fake_executor import SOLUTION, ScriptedExecutor
 
-from trl_mle.competitions import Score, load_competition
+from trl_mle.competitions import load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.rewards import Evaluation, MLEReward
@@ -19,10 +19,8 @@ def reward(wine):
 
 def test_a_valid_solution_earns_its_score_and_reaches_every_milestone(reward):
     evaluation = reward.evaluate(SOLUTION, "wine")
-    assert evaluation.valid
     assert evaluation.reward == evaluation.score.value > 0.9
-    assert evaluation.milestones == MILESTONES
-    assert evaluation.outcome == "ok"
+    assert (evaluation.outcome, evaluation.milestones) == ("ok", MILESTONES)
     assert evaluation.duration_s > 0.01
     assert "Plan" not in evaluation.source
 
@@ -47,14 +45,14 @@ def test_partial_credit_grows_with_every_milestone(reward, old, new, milestones)
     assert evaluation.detail
 
 
-def test_a_program_that_prints_the_milestones_itself_gets_nothing(reward, wine):
+def test_a_program_that_prints_the_milestones_itself_gets_nothing(reward):
     seen = reward.instrumenter.instrument("import os\n")
     texts = [line for line in seen.source.splitlines() if "print" in line]
-    prints = "\n".join(texts + [f"print({name!r}, flush=True)" for name in MILESTONES])
-    prints += "\nprint(open('solution.py').read())"
-    evaluation = reward.evaluate(f"```python\n{prints}\nraise SystemExit(1)\n```", "wine")
-    assert evaluation.reward == -10.0
-    assert evaluation.milestones == ()
+    prints = "\n".join([*texts, *(f"print({name!r}, flush=True)" for name in MILESTONES)])
+    evaluation = reward.evaluate(
+        f"```python\n{prints}\nprint(open('solution.py').read())\nraise SystemExit(1)\n```", "wine"
+    )
+    assert (evaluation.reward, evaluation.milestones) == (-10.0, ())
 
 
 def test_the_frames_that_call_a_program_do_not_show_it_the_markers(reward, wine):
@@ -104,29 +102,20 @@ sample.to_csv("submission.csv", index=False)
     uniform = reward.evaluate(confident.format(values="0.1"), "digits")
     assert uniform.reward == pytest.approx(-2.302, abs=1e-2) == -uniform.score.value
     wrong = reward.evaluate(confident.format(values="[1.0] + [0.0] * 9"), "digits")
-    assert wrong.valid
     assert wrong.score.value > 20  # a log loss far below the reward of any failure
     assert wrong.reward == pytest.approx(-9.0)
-    assert wrong.reward > -10 + 0.1 * len(MILESTONES)
     assert wrong.quality == -wrong.score.value  # without the floor
+    with pytest.raises(ValueError, match="fail_reward=0 lifts the floor"):  # above all scores
+        MLEReward(["wine"], reward.executor, fail_reward=0.0)
 
 
 def test_what_the_floor_cuts_off_is_counted(reward):
-    """RMSEs of 20,000 and 45,000 would earn the same."""
-    near, far = (Evaluation(-9.0, score=Score(rmse, True), outcome="ok", quality=-rmse) for rmse in (20000.0, 45000.0))
-    evaluations = [near, far, Evaluation(-9.0, quality=-9.0), Evaluation(0.9, quality=0.9), Evaluation(-10.0)]
+    evaluations = [Evaluation(max(-9.0, value), quality=value) for value in (-20000.0, -9.0, 0.9)]
     metrics = []
-    rewards = reward(
-        [""] * 5, [""] * 5, evaluation=evaluations, log_metric=lambda name, value: metrics.append((name, value))
-    )
-    assert rewards == [-9.0, -9.0, -9.0, 0.9, -10.0]  # evaluations from before are taken as they are
-    assert metrics[:4] == [("mle/floored_rate", value) for value in (1.0, 1.0, 0.0, 0.0)]
-
-
-def test_a_floor_above_all_scores_is_refused(reward):
-    with pytest.raises(ValueError, match="fail_reward=0 lifts the floor"):
-        MLEReward(["wine"], reward.executor, fail_reward=0.0)
-    assert MLEReward(["wine"], reward.executor, fail_reward=-1.0).floor == pytest.approx(0.0)
+    evaluations.append(Evaluation(-10.0))
+    rewards = reward([""] * 4, [""] * 4, evaluation=evaluations, log_metric=lambda *item: metrics.append(item))
+    assert rewards == [-9.0, -9.0, 0.9, -10.0]  # evaluations from before are taken as they are
+    assert metrics[:3] == [("mle/floored_rate", value) for value in (1.0, 0.0, 0.0)]
 
 
 def test_it_is_a_trl_reward_function(reward):
@@ -144,13 +133,16 @@ def test_it_is_a_trl_reward_function(reward):
     assert rewards[1:] == [pytest.approx(-9.6), -10.0]  # digits has no column `cultivar`, so the fit fails
     assert columns["duration_s"][0] > 0
     assert columns["duration_s"][2] is None
-    assert columns["outcome"] == ["ok", "error", "no_code"]
-    assert columns["valid"] == [True, False, False]
-    assert columns["score"] == [rewards[0], None, None]
-    assert columns["program"][2] is None
+    expected = {
+        "outcome": ["ok", "error", "no_code"],
+        "valid": [True, False, False],
+        "score": [rewards[0], None, None],
+    }
+    assert columns | expected == columns
     assert columns["program"][0].strip() in SOLUTION
     assert columns["milestones"][1].startswith("imports,train_data")
-    assert columns["milestones"][2] == ""
+    with pytest.raises(ValueError, match="a column `competition`"):
+        reward(prompts=[""], completions=["x"])
 
 
 BROKEN = ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
@@ -166,25 +158,15 @@ def test_our_own_failure_is_retried_once_and_never_a_reward(wine, again):
     assert (evaluation.reward, evaluation.duration_s) == ((-10.0, 1.0) if again is FINE else (None, None))
 
 
-def test_what_the_reward_cannot_know_is_said(wine):
-    with pytest.raises(ValueError, match="does not know the competition 'digits'; it was given: wine"):
-        MLEReward([wine], ScriptedExecutor()).evaluate("```python\nx = 1\n```", "digits")
-    with pytest.raises(ValueError, match="a column `competition`"):
-        MLEReward([wine, "digits"], ScriptedExecutor())(prompts=[""], completions=["x"])
-
-
 def test_a_long_output_loses_whole_lines_from_its_middle():
     lines = [f"epoch {i}: loss {1 / (i + 1):.3f}" for i in range(1000)]
     shown = cut_middle("\n".join(lines), max_chars=400)
-    cut = shown.split("\n").index("…")
-    assert shown.split("\n")[:cut] == lines[:cut]
-    assert shown.split("\n")[cut + 1 :] == lines[cut - len(shown.split("\n")) + 1 :]
+    head, tail = (part.split("\n") for part in shown.split("\n…\n"))
+    assert head == lines[: len(head)]
+    assert tail == lines[-len(tail) :]
     assert 300 < len(shown) <= 400
     assert cut_middle(shown, max_chars=400) == shown
-
-
-def test_a_last_line_too_long_to_be_shown_keeps_its_ends():
-    """Its start is the kind of an error."""
+    # The start of a last line that is too long is the kind of an error
     shown = cut_middle("epoch 1\n" * 1000 + f"KeyError: {'x' * 5000} is missing")
     assert len(shown) <= 4000
     assert shown.startswith("epoch 1")

@@ -22,8 +22,8 @@ def test_training_records_every_execution_the_failed_try_too(tmp_path, wine):
     reward.evaluate("no code", "wine")  # nothing to execute, nothing to record
     text = (tmp_path / "executions" / "rank-0.jsonl").read_text()
     first, second = map(json.loads, text.splitlines())
-    assert (first["outcome"], first["detail"], first["reward"]) == ("infrastructure", "disk full", None)
-    assert [second[name] for name in ("outcome", "duration_s", "reward", "max_rss_mb")] == ["error", 0.5, -10.0, 80.0]
+    assert first | {"outcome": "infrastructure", "detail": "disk full", "reward": None} == first
+    assert second | {"outcome": "error", "duration_s": 0.5, "reward": -10.0, "max_rss_mb": 80.0} == second
     assert first["program"] == second["program"] != ""
     assert first["time"] < second["time"]
     assert "of the program's" not in text
@@ -75,11 +75,6 @@ def test_other_settings_and_another_competition_of_the_same_name_are_refused(tmp
     with pytest.raises(ValueError, match=r"was made with other settings \(seed\)"):
         ProgramLog(path, {"seed": 2})
 
-
-@pytest.mark.parametrize("line", ["3", "{"])
-def test_a_line_that_cannot_be_read_is_named(tmp_path, line):
-    path = tmp_path / "x.jsonl"
-    complete(ProgramLog(path, {"seed": 1}), "no program", "no program")
-    path.write_text(f"{path.read_text()}{line}\n")
-    with pytest.raises(ValueError, match=f"^{path}, line 4, is not a JSON mapping .*: fix or remove it"):
+    path.write_text(f"{path.read_text()}{{\n")
+    with pytest.raises(ValueError, match=f"^{path}, line 5, is not a JSON mapping .*: fix or remove it"):
         ProgramLog(path, {"seed": 1})

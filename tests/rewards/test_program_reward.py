@@ -1,24 +1,19 @@
 """The reward as TRL's command finds it, by name."""
 
-import importlib
-
 import pytest
 
 from trl_mle.competitions import load_competition, task_set
-from trl_mle.rewards import program_reward as module_function
+from trl_mle.rewards import program_reward
 
 
 def test_it_is_found_by_its_name_and_scores(monkeypatch):
     """Each competition is loaded once, whatever a batch holds."""
     loaded = []
     monkeypatch.setattr(task_set, "load_competition", lambda *args: loaded.append(args[0]) or load_competition(*args))
-    module, _, name = "trl_mle.rewards.program_reward".rpartition(".")
-    reward = getattr(importlib.import_module(module), name)  # as trl.scripts.grpo does
-    assert reward is module_function
-    assert reward.__name__ == "program_reward"  # for its metrics
+    assert program_reward.__name__ == "program_reward"  # for its metrics
     copy = 'import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'
     columns = {}
-    rewards = reward(
+    rewards = program_reward(
         prompts=["?"] * 3,
         completions=[f"```python\n{text}\n```" for text in (copy, "1 / 0", copy)],
         competition=["wine", "wine", "diabetes"],
@@ -28,5 +23,5 @@ def test_it_is_found_by_its_name_and_scores(monkeypatch):
     assert rewards[1] == -10
     assert rewards[2] == pytest.approx(-0.71, abs=0.1)
     assert all(seconds > 0 for seconds in columns["duration_s"])
-    assert reward(["?"] * 2, ["no code"] * 2, competition=["breast-cancer", "wine"]) == [-10.0] * 2
+    assert program_reward(["?"] * 2, ["no code"] * 2, competition=["breast-cancer", "wine"]) == [-10.0] * 2
     assert loaded == ["wine", "diabetes", "breast-cancer"]

@@ -131,11 +131,10 @@ def test_with_one_batch_in_flight_it_is_synchronous_training(policy, server, tmp
     assert all((weight - second[key]).abs().max() < 1e-3 for key, weight in first.items())  # three steps of 1e-2
 
 
-@pytest.mark.parametrize("fault", ["half", "cut", "refuse"])
-def test_a_server_that_fails(policy, server, tmp_path, fault):
+def test_a_server_that_fails(policy, server, tmp_path):
     """There is one line and a checkpoint, and nothing is lost."""
     folder, options = tmp_path / "run", ASYNC | {"save_strategy": "no", "max_steps": 4}
-    with FaultyProxy(server.url, {"/v1/completions": [None, None, None, fault]}) as proxy:
+    with FaultyProxy(server.url, faulty=4) as proxy:
         options |= {"environment": server.environment_of_trainer}
         code, output = run_script(policy, folder, processes=2, **options, vllm_server_base_url=proxy.url)
     assert code != 0

@@ -1,6 +1,8 @@
 """Tiny models of other families than Qwen2: each token decides the next one, so that every answer is known."""
 
-from dataclasses import dataclass
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, LlamaTokenizer, PreTrainedTokenizerFast
 
 from support.tiny_models import CHAT_TEMPLATE
 
@@ -15,34 +17,22 @@ NAMED = {"default": CHAT_TEMPLATE, "tool_use": "Tools! " + CHAT_TEMPLATE}
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>"]
 
 
-@dataclass(frozen=True)
-class Family:
-    """How a tokenizer encodes, which tokens besides its own end an answer, and its chat template or templates."""
-
-    name: str
-    is_sentencepiece: bool = False
-    more_ends: tuple[str, ...] = ()
-    template: str | dict[str, str] = CHAT_TEMPLATE
-
-
-FAMILIES = [
-    Family("byte-level"),
-    Family("SentencePiece", is_sentencepiece=True, template=LLAMA),
-    Family("several ends", more_ends=("<end_of_turn>",), template=GEMMA),
-    Family("all at once", is_sentencepiece=True, more_ends=("<end_of_turn>", "<|im_end|>"), template=NAMED),
-]
+# Whether the tokenizer is SentencePiece's or byte-level, the tokens besides its own that end an answer, and the chat
+# template or templates
+FAMILIES = {
+    "SentencePiece": (True, [], LLAMA),
+    "several ends": (False, ["<end_of_turn>"], GEMMA),
+    "all at once": (True, ["<end_of_turn>", "<|im_end|>"], NAMED),
+}
 BEGUN = "```python\nfrom sklearn.feature_extraction.text import"
 GOES_ON = " TfidfVectorizer"  # after a text that ends in "t"
 PROGRAM = "print(1)"  # after a line's end
 AFTER_THE_END = "more"
 
 
-def make_tokenizer(family):
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaTokenizer, PreTrainedTokenizerFast
-
+def make_tokenizer(is_sentencepiece, template):
     names = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-    if family.is_sentencepiece:  # transformers' own, as of Llama 2, Mistral and Phi-3
+    if is_sentencepiece:  # transformers' own, as of Llama 2, Mistral and Phi-3
         bytes_ = [f"<0x{i:02X}>" for i in range(256)]
         texts = [*map(chr, range(33, 127)), "▁", GOES_ON.replace(" ", "▁"), PROGRAM, AFTER_THE_END]
         vocabulary = {piece: i for i, piece in enumerate([*SPECIAL, *bytes_, *texts])}
@@ -55,18 +45,16 @@ def make_tokenizer(family):
         bpe.add_tokens([GOES_ON, PROGRAM, AFTER_THE_END])
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, **names)
     tokenizer.add_special_tokens({"additional_special_tokens": SPECIAL[4:]})
-    tokenizer.chat_template = family.template
+    tokenizer.chat_template = template
     return tokenizer
 
 
-def save_family(folder, family):
+def save_family(folder, name):
     """Saves a model that answers with `GOES_ON` or `PROGRAM`, one token, then ends, and after the end would say
     more."""
-    import torch
-    from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
-
-    tokenizer = make_tokenizer(family)
-    ends = [tokenizer.eos_token, *family.more_ends]
+    is_sentencepiece, more_ends, template = FAMILIES[name]
+    tokenizer = make_tokenizer(is_sentencepiece, template)
+    ends = [tokenizer.eos_token, *more_ends]
     size = len(tokenizer)
     width = -(-size // 8) * 8
     torch.set_num_threads(1)
@@ -78,7 +66,7 @@ def save_family(folder, family):
     model = LlamaForCausalLM(config)
 
     def id_of(text):
-        piece = text.replace(" ", "▁") if family.is_sentencepiece else text
+        piece = text.replace(" ", "▁") if is_sentencepiece else text
         known = tokenizer.get_vocab()
         return known[piece] if piece in known else tokenizer(f"-{text}", add_special_tokens=False)["input_ids"][-1]
 
@@ -92,7 +80,7 @@ def save_family(folder, family):
         for token in range(size):  # the rest say more for ever
             model.lm_head.weight[following.get(token, id_of(AFTER_THE_END)), token] = 60 / width**0.5
     model.save_pretrained(folder)
-    if family.more_ends:
+    if more_ends:
         GenerationConfig(eos_token_id=[id_of(end) for end in ends]).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)

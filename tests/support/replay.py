@@ -5,7 +5,6 @@ Completions are replayed because sampling depends on the number of processes (TR
 differ in every run: only equal inputs can give equal gradients.
 """
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -83,25 +82,19 @@ class GradientRecorder(TrainerCallback):
 
 def trainer_gradients(model: str, output_dir: str, batch: Batch, per_device_batch: int, **config) -> dict[str, Tensor]:
     """Gradients of the trainer's first optimizer step, averaged over processes."""
-    lookup = {tuple(ids): i for i, ids in enumerate(batch.completion_ids())}
 
     def reward(completion_ids, log_extra, **kwargs):
-        indices = [lookup[tuple(ids)] for ids in completion_ids]
-        log_extra("duration_s", [None if math.isnan(batch.durations[i]) else batch.durations[i] for i in indices])
+        indices = [batch.completion_ids().index(ids) for ids in completion_ids]
+        log_extra("duration_s", [batch.durations[i] for i in indices])
         log_extra("outcome", ["infrastructure" if i in batch.ours else "ok" for i in indices])
         log_extra("quality", [batch.rewards[i] if batch.rewards[i] > LOWEST_SCORE else None for i in indices])
         return [batch.rewards[i] for i in indices]
 
-    prompts = batch.prompts()
-    dataset = Dataset.from_dict({"prompt": prompts, "competition": batch.competition[:: batch.num_generations]})
-    args = MLEGRPOConfig(
-        output_dir,
-        per_device_train_batch_size=per_device_batch,
-        num_generations=batch.num_generations,
-        **ON_CPU,
-        **config,
-        **{"shuffle_dataset": False, "max_grad_norm": 0.0, "max_steps": 1, "max_completion_length": 8},
-    )
+    names = batch.competition[:: batch.num_generations]
+    dataset = Dataset.from_dict({"prompt": batch.prompts(), "competition": names})
+    config |= {"per_device_train_batch_size": per_device_batch, "num_generations": batch.num_generations}
+    config |= {"shuffle_dataset": False, "max_grad_norm": 0.0, "max_steps": 1, "max_completion_length": 8}
+    args = MLEGRPOConfig(output_dir, **ON_CPU, **config)
     recorder = GradientRecorder()
     trainer = ReplayTrainer(model, reward, args, dataset, callbacks=[recorder])
     trainer.batch = batch
@@ -118,13 +111,10 @@ def standardized_rewards(rewards: list[float]) -> Tensor:
 def two_parts(rewards: list[float]) -> Tensor:
     """Advantages of a group with the objective `max_at_k`, k = 2, where scores differ and failures earn at most -9."""
     failed = [reward for reward in rewards if reward <= LOWEST_SCORE]
-    ranks = sorted(reward for reward in rewards if reward > LOWEST_SCORE)
-    ranks = {score: (place + 0.5) / len(ranks) for place, score in enumerate(ranks)}
-    pairs = list(itertools.combinations(ranks.values(), 2))
-    gains = {
-        score: 3 * len(ranks) * sum(max(pair) - min(pair) for pair in pairs if rank == max(pair)) / max(1, len(pairs))
-        for score, rank in ranks.items()
-    }
+    scores = sorted(reward for reward in rewards if reward > LOWEST_SCORE)
+    # 3 m times the gain for the best of two, over all pairs, of ranks that are 1 / m apart
+    pairs = max(1, math.comb(len(scores), 2))
+    gains = {score: 3 * sum(place - below for below in range(place)) / pairs for place, score in enumerate(scores)}
     progress = torch.tensor([reward if reward in failed else min(failed, default=0) + 3 for reward in rewards])
     quality = torch.tensor([gains.get(reward, 0.0) for reward in rewards])
     centred = progress - progress.mean()

@@ -1,5 +1,6 @@
 """A trainer whose rewards and durations depend only on the texts."""
 
+import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
@@ -21,7 +22,7 @@ def timed_reward(completions, log_extra, **kwargs):
     return text_reward(completions)
 
 
-class PerToken(GRPOTrainer):
+class StockPerToken(GRPOTrainer):
     """Repeats each advantage for all tokens, which TRL allows."""
 
     def _generate_and_score_completions(self, inputs):
@@ -30,7 +31,7 @@ class PerToken(GRPOTrainer):
         return output
 
 
-class ComposedPerToken(MLEGRPOTrainer, PerToken):
+class PerToken(MLEGRPOTrainer, StockPerToken):
     pass
 
 
@@ -47,4 +48,12 @@ def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, row
 def trained_weights(*args, **kwargs):
     trainer = make_trainer(*args, **kwargs)
     trainer.train()
-    return {name: p.detach().clone() for name, p in trainer.model.named_parameters()}
+    return weights_of(trainer.model)
+
+
+def weights_of(model):
+    return {name: weights.detach().clone() for name, weights in model.named_parameters() if weights.requires_grad}
+
+
+def equal(left, right):
+    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)

@@ -20,14 +20,12 @@ ERRORS = (
 PROGRAM = "import pandas as pd\nmodel = Forest(n_estimators={})\nmodel.fit(X, y)\n"
 
 
-def make_run(
-    folder, seed=0, steps=10, programs=16, competitions=("wine",), finished=True, improve=True, holdout=False
-):
+def make_run(folder, steps=10, programs=16, competitions=("wine",), finished=True, holdout=False):
     """
     Writes a run whose policy gets better, on competitions that are solved in turn. A run that is not `finished` has no
     metrics; with `holdout` programs score worse on the rows held out.
     """
-    rng = random.Random(seed)
+    rng = random.Random(0)
     loaded = [load_competition(name) for name in competitions]
     log, best = ProgramLog(folder / "executions" / "rank-0.jsonl"), BestSolutions(folder / "best_solutions")
     pool = SolutionPool({comp.id: comp for comp in loaded})
@@ -37,7 +35,7 @@ def make_run(
         rows = []
         for i in range(programs):
             comp = loaded[i % len(loaded)]
-            kind = "improve" if improve and step > 2 and i % 4 == 0 else "scratch"
+            kind = "improve" if step > 2 and i % 4 == 0 else "scratch"
             valid = rng.random() < 0.2 + 0.6 * skill
             score = round(0.4 + 0.5 * skill + 0.1 * rng.random(), 5) if valid else None
             reached = MILESTONES if valid and rng.random() < 0.9 else MILESTONES[: rng.randrange(5)]
@@ -58,11 +56,10 @@ def make_run(
                 pool.observe([Solution(comp.id, source, "out", score, step, parent)])
                 best.offer(comp, source, b"id\n", score, **others)
         metrics = {"step": step, "step_time": 2.0, "reward": fmean(evaluation.reward for _, _, evaluation in rows)}
-        metrics |= {f"mle/{key}": value for key, value in _metrics(rows).items()}
-        for kind in {kind for _, kind, _ in rows} if improve else ():
-            of_kind = _metrics([row for row in rows if row[1] == kind])
-            metrics |= {f"mle/{kind}/{key}": value for key, value in of_kind.items()}
-        if improve and step > 2:
+        for kind in ("", "scratch", "improve"):
+            of_kind = [row for row in rows if kind in row[1]]
+            metrics |= {f"mle/{kind}/{key}".replace("//", "/"): value for key, value in _metrics(of_kind).items()}
+        if step > 2:
             metrics["mle/improve/beats_parent_rate"] = rng.random() / 2
         history.append(metrics)
     if finished:
@@ -71,9 +68,5 @@ def make_run(
 
 
 def _metrics(rows):
-    mean = fmean(evaluation.duration_s for _, _, evaluation in rows)
-    completions = [
-        Completion(competition, kind, None, None, evaluation, weight=evaluation.duration_s / mean)
-        for competition, kind, evaluation in rows
-    ]
+    completions = [Completion(*row[:2], None, None, row[2], weight=1.0) for row in rows]
     return program_metrics(completions, higher_is_better=True, instrumented=True)

@@ -6,13 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trl_mle.trainer.advantages import (
-    QUALITY_SCALE,
-    VALID_STEP,
-    best_of_k_gains,
-    group_advantages,
-    standardized,
-)
+from trl_mle.trainer.advantages import QUALITY_SCALE, VALID_STEP, best_of_k_gains, group_advantages, standardized
 
 
 NAN = math.nan
@@ -40,14 +34,6 @@ def test_gains_are_those_over_all_subsets(values, data):
             assert gains[i] == gains[j] if a == b else (gains[i] - gains[j]) * (a - b) >= 0
 
 
-def test_gains_of_many_neither_cancel_nor_overflow():
-    gains = best_of_k_gains(torch.linspace(0, 1, 256) + 1e6, 128)  # many become equal in float32
-    assert ((gains >= 0) & (gains < 1e9)).all()
-    for n, k in ((4, 1), (4, 5), (0, 2)):
-        with pytest.raises(ValueError, match=f"k must be from 2 to the {n} values"):
-            best_of_k_gains(torch.zeros(n), k)
-
-
 def test_gains_are_the_gradient_of_the_expected_best_of_k():
     """Softmax over 4 utilities: the sum of gain × ∇log π over n samples is unbiased for d E[best of k] / d logits."""
     utilities, k, n = torch.tensor([0.0, 1.0, 1.0, 4.0], dtype=torch.float64), 3, 4
@@ -69,15 +55,11 @@ def test_gains_are_the_gradient_of_the_expected_best_of_k():
 def test_two_parts_by_hand():
     progress = torch.tensor([-10.0, -7.0, -7.0, -9.8])
     quality = torch.tensor([NAN, 0.9, 0.8, NAN])
-    first = standardized(progress)
-    ranks = torch.tensor([0, 0.75, 0.25, 0], dtype=torch.float64) * QUALITY_SCALE
-    expected = first + ranks - ranks.mean()
-    torch.testing.assert_close(group_advantages(progress, quality, 4), expected.float())
-    gains = torch.tensor([0, 1.0, 0, 0], dtype=torch.float64) * QUALITY_SCALE * 2 * 0.5
-    expected = first + gains - gains.mean()
-    torch.testing.assert_close(group_advantages(progress, quality, 4, max_at_k=2), expected.float())
-    at_most_the_valid = group_advantages(progress, quality, 4, max_at_k=9)
-    torch.testing.assert_close(at_most_the_valid, expected.float())
+    # With k = 9, of two valid ones, the best of two
+    for k, parts in ((None, [0, 0.75, 0.25, 0]), (2, [0, 1, 0, 0]), (9, [0, 1, 0, 0])):
+        second = torch.tensor(parts, dtype=torch.float64) * QUALITY_SCALE
+        expected = standardized(progress) + second - second.mean()
+        torch.testing.assert_close(group_advantages(progress, quality, 4, max_at_k=k), expected.float())
 
 
 @st.composite

@@ -14,6 +14,7 @@ def config(**kwargs):
         ({"duration_weight_low": float("nan")}, "duration_weight_low to duration_weight_high must"),
         ({"objective": "max_at_k", "duration_weight_low": 0.5}, "need duration_weighting='linear'"),
         ({"share_prompts": True, "gradient_checkpointing": True}, "share_prompts keeps"),
+        ({"max_in_flight": 16}, "max_in_flight=16 needs async_rollouts"),
         ({"async_rollouts": True, "max_in_flight": 12}, "must be a multiple of generation_batch_size=8"),
         ({"objective": "best"}, "objective must be one of .* or the dotted name of a class, got 'best'"),
         ({"objective": "max_at_k", "max_at_k": 9}, "max_at_k must be from 2"),

@@ -1,6 +1,4 @@
 import math
-from collections import deque
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -10,8 +8,9 @@ from peft import LoraConfig
 from support.advised_models import MORE_ADVICE, advised
 from support.on_cpu import ON_CPU
 from support.replay_executor import ReplayExecutor
-from support.toy_trainer import PROMPTS, make_trainer, text_reward, trained_weights
+from support.toy_trainer import PROMPTS, PerToken, equal, make_trainer, text_reward, trained_weights, weights_of
 from trl import GRPOConfig, GRPOTrainer
+from trl.experimental.gmpo import GMPOTrainer
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
@@ -19,16 +18,11 @@ from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
-def equal(left, right):
-    return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
-
-
 def last_logs(trainer):
     """The logs of the latest generation batch; checks that all columns are equally long."""
     logs = trainer._logs
     columns = {"prompt": logs["prompt"], "advantages": logs["advantages"], **logs["rewards"], **logs["extra"]}
     assert len({len(column) for column in columns.values()}) == 1, {name: len(c) for name, c in columns.items()}
-    assert all(isinstance(column, deque) for column in columns.values())
     return {name: list(column) for name, column in columns.items()}
 
 
@@ -106,21 +100,9 @@ def test_evaluation_is_not_weighted_and_logs_stay_in_step(tiny_model, tmp_path):
     assert logs["duration_weight"][:4] != [1.0] * 4
     assert logs["duration_weight"][4:] == [1.0] * 4
     assert logs["weighted_advantage"][4:] == logs["advantages"][4:]
-    tables = sorted((Path(tmp_path) / "completions").glob("*.parquet"))
-    assert len(tables) == 3
-    table = pd.read_parquet(tables[-1])
+    table = pd.read_parquet(tmp_path / "completions" / "completions_00003.parquet")
     assert {"duration_s", "duration_weight", "advantage", "weighted_advantage"} <= set(table.columns)
     assert table["weighted_advantage"].notna().all()
-
-
-def test_model_card_names_the_paper(tiny_model, tmp_path):
-    trainer = make_trainer(tiny_model, tmp_path)
-    trainer.create_model_card(model_name="policy")
-    card = (Path(tmp_path) / "README.md").read_text()
-    assert "https://huggingface.co/papers/2509.01684" in card
-    assert "Reinforcement Learning for Machine Learning Engineering Agents" in card
-    assert "trl_mle" in card
-    assert {"trl", "grpo", "trl_mle"} <= set(trainer.model.model_tags)
 
 
 def test_samples_do_not_follow_what_the_models_folder_advises(tiny_model, tmp_path):
@@ -143,52 +125,56 @@ def test_prompts_are_made_from_competitions(tiny_model, tmp_path):
     args = MLEGRPOConfig(str(tmp_path), **options, steps_per_generation=2, max_prompt_length=None)
     competitions = ["digits", load_competition("wine")]
     trainer = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=competitions, limits=Limits(17, 999))
-    dataset = trainer.train_dataset
-    assert len(dataset) == 10 // 2 * 4  # five generation batches of four groups, so that max_steps is one epoch
-    assert sorted(dataset["competition"][:4]) == ["digits", "digits", "wine", "wine"]
-    assert "17 s" in dataset[0]["prompt"][0]["content"]
-    assert "999 MB" in dataset[0]["prompt"][0]["content"]
+    assert len(trainer.train_dataset) == 10 // 2 * 4  # five batches of four groups, so that max_steps is one epoch
     assert len(trainer.get_train_dataloader()) == 10
-
+    assert "Limits: 17 seconds, 999 MB" in trainer.train_dataset[0]["prompt"][0]["content"]
+    trainer.create_model_card(model_name="policy")
+    assert "https://huggingface.co/papers/2509.01684" in (tmp_path / "README.md").read_text()
     args.max_steps = -1
     epoch = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=[*competitions, "diabetes"]).train_dataset
     assert len(epoch) == 12  # every competition equally often, in whole batches of four groups
 
 
-def test_a_dataset_of_less_than_a_batch_is_refused(tiny_model, tmp_path):
-    """TRL would train for no step, and save the untrained model."""
-    with pytest.raises(ValueError, match=r"^train_dataset has 1 rows for 2 groups: repeat"):
-        make_trainer(tiny_model, tmp_path, rows=1)
+def test_what_would_fail_later_is_refused_at_the_start(tiny_model, tmp_path):
+    def check(message, reward=text_reward, error=ValueError, **options):
+        with pytest.raises(error, match=message):
+            make_trainer(tiny_model, tmp_path, reward, **options)
 
-
-def test_what_an_evaluation_would_refuse_is_refused_at_the_start(tiny_model, tmp_path):
-    """Of one dataset or several, and whatever the reward is; a stream is not read."""
+    ours = MLEReward(["digits", "wine"], ReplayExecutor(), show_progress=False)
+    check("reward_funcs has 2 MLERewards", [ours, ours, text_reward])
+    check("does not know the competition 'a'; it was given: digits, wine", ours)
+    check("train_dataset has 1 rows for 2 groups: repeat", rows=1)  # TRL would save the untrained model
     rows = [*PROMPTS, [{"role": "user", "content": "word " * 99}]]
     long = Dataset.from_dict({"prompt": rows, "competition": list("abb")})
     for evaluation in (long, {"short": long.select(range(2)), "long": long}):
-        with pytest.raises(ValueError, match=r"a prompt has \d+ tokens, more than max_prompt_length=99"):
-            make_trainer(tiny_model, tmp_path, trainer_kwargs={"eval_dataset": evaluation}, max_prompt_length=99)
-    stream = {"eval_dataset": long.to_iterable_dataset()}
-    make_trainer(tiny_model, tmp_path, trainer_kwargs=stream, max_prompt_length=99)
-
-
-def test_competitions_that_the_reward_does_not_know(tiny_model, tmp_path):
-    def train(names, evaluated):
-        tables = [
-            Dataset.from_dict({"prompt": [PROMPTS[0]] * len(ids), "competition": ids}) for ids in (names, evaluated)
-        ]
-        args = MLEGRPOConfig(str(tmp_path), **ON_CPU, improve_probability=0)
-        MLEGRPOTrainer(tiny_model, MLEReward(["digits", "wine"], ReplayExecutor()), args, *tables)
-
-    train(["digits", "wine"], ["wine"])
-    for names, evaluated in ((["digits", "house"], ["wine"]), (["digits"], ["wine", "house"])):
-        with pytest.raises(ValueError, match="does not know the competition 'house'; it was given: digits, wi"):
-            train(names, evaluated)
-
-
-def test_plain_grpo_config_is_refused(tiny_model, tmp_path):
+        options = {"trainer_kwargs": {"eval_dataset": evaluation}, "max_prompt_length": 99}
+        check(r"a prompt has \d+ tokens, more than max_prompt_length=99", **options)
     with pytest.raises(TypeError, match="args must be an MLEGRPOConfig, got GRPOConfig"):
         MLEGRPOTrainer(tiny_model, text_reward, GRPOConfig(str(tmp_path), use_cpu=True, bf16=False))
-    reward = MLEReward(["wine"], ReplayExecutor(), show_progress=False)
-    with pytest.raises(ValueError, match="reward_funcs has 2 MLERewards"):
-        make_trainer(tiny_model, tmp_path, [reward, reward, text_reward])
+
+
+class GMPO(MLEGRPOTrainer, GMPOTrainer):
+    pass
+
+
+def test_another_trainers_loss(tiny_model, tmp_path):
+    """Trainers that change one method of GRPO can be combined with ours."""
+    stock = trained_weights(tiny_model, tmp_path / "stock", cls=GMPOTrainer)
+    none, linear = (
+        trained_weights(tiny_model, tmp_path / method, cls=GMPO, duration_weighting=method)
+        for method in ("none", "linear")
+    )
+    assert equal(none, stock)
+    assert not equal(linear, stock)
+    assert not equal(linear, trained_weights(tiny_model, tmp_path / "grpo"))
+
+
+def test_an_advantage_for_each_token(tiny_model, tmp_path):
+    trainers = []
+    for cls in (PerToken, MLEGRPOTrainer):
+        trainers.append(make_trainer(tiny_model, tmp_path, cls=cls))
+        trainers[-1].train()
+    torch.testing.assert_close(*(weights_of(trainer.model) for trainer in trainers))
+    tables = [list(trainer._logs["extra"]["weighted_advantage"]) for trainer in trainers]
+    assert tables[0] == pytest.approx(tables[1])
+    assert tables[0] != list(trainers[0]._logs["advantages"])

@@ -8,7 +8,7 @@ from support import pool_runs
 from support.on_cpu import ON_CPU
 from support.pool_runs import RecordingTrainer
 from support.replay_executor import ReplayExecutor
-from support.toy_trainer import text_reward
+from support.toy_trainer import equal, text_reward, weights_of
 
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
@@ -35,15 +35,11 @@ def make_trainer(model, output_dir, executor, peft_config=None, dataset=None, **
     return cls(str(model), [reward, text_reward], args, peft_config=peft_config, **given)
 
 
-def trained(trainer):
-    return {name: p.detach().clone() for name, p in trainer.model.named_parameters() if p.requires_grad}
-
-
 def test_a_step_of_all_weights_with_an_improve_prompt(smollm2, tmp_path):
     with LocalExecutor(max_parallel=2, timeout_s=20) as executor:
         trainer = make_trainer(smollm2, tmp_path, executor, max_steps=1, improve_probability=1.0, learning_rate=1e-4)
         trainer.solution_prompts.pool.observe([Solution("wine", PROGRAM, FORGED, 0.4, step=1)])
-        before = trained(trainer)
+        before = weights_of(trainer.model)
         trainer.train()
     (turn,) = trainer.turns
     assert turn["kinds"] == ["improve", "improve"]
@@ -54,7 +50,7 @@ def test_a_step_of_all_weights_with_an_improve_prompt(smollm2, tmp_path):
     (entry,) = (entry for entry in trainer.state.log_history if "loss" in entry)
     assert entry["mle/valid_rate"] in (0.0, 0.5, 1.0)
     assert entry["grad_norm"] > 0
-    changed = [name for name, weight in trained(trainer).items() if not torch.equal(weight, before[name])]
+    changed = [name for name, weight in weights_of(trainer.model).items() if not torch.equal(weight, before[name])]
     assert len(changed) > 0.9 * len(before)
 
 
@@ -72,7 +68,6 @@ def test_asynchronous_training_of_an_adapter_resumes(smollm2, tmp_path):
     whole = run("whole")
     resumed = run("resumed", str(tmp_path / "whole" / "checkpoint-1"))
     assert resumed.turns == whole.turns[1:]
-    weights = trained(whole)
+    weights = weights_of(whole.model)
     assert any(weight.any() for name, weight in weights.items() if "lora_B" in name)
-    for name, weight in trained(resumed).items():
-        assert torch.equal(weight, weights[name])
+    assert equal(weights_of(resumed.model), weights)

@@ -1,26 +1,21 @@
 """A run whose valid programs vanish goes back, and one that finds nothing new says so."""
 
 import pytest
-import torch
-from support.toy_trainer import make_trainer
+from support.toy_trainer import equal, make_trainer, weights_of
 from transformers import TrainerCallback
 
 
 LOST_AFTER, STEPS = 4, 9  # steps
 
 
-class Outcomes:
-    """A reward function whose programs are valid, each with a score of its own, in the first steps only."""
-
-    __name__ = "outcomes"
-
-    def __call__(self, completions, log_extra, trainer_state, **kwargs):
-        step = trainer_state.global_step
-        valid = [step < LOST_AFTER and i % 4 > 0 for i in range(len(completions))]
-        scores = [step + sum(map(ord, item[0]["content"])) % 97 / 100 for item in completions]
-        log_extra("outcome", ["ok" if item else "error" for item in valid])
-        log_extra("quality", [score if item else None for item, score in zip(valid, scores, strict=True)])
-        return [score if item else -10.0 + score / 10 for item, score in zip(valid, scores, strict=True)]
+def outcomes(completions, log_extra, trainer_state, **kwargs):
+    """Programs are valid, each with a score of its own, in the first steps only."""
+    step = trainer_state.global_step
+    valid = [step < LOST_AFTER and i % 4 > 0 for i in range(len(completions))]
+    scores = [step + sum(map(ord, item[0]["content"])) % 97 / 100 for item in completions]
+    log_extra("outcome", ["ok" if item else "error" for item in valid])
+    log_extra("quality", [score if item else None for item, score in zip(valid, scores, strict=True)])
+    return [score if item else -10.0 + score / 10 for item, score in zip(valid, scores, strict=True)]
 
 
 class Weights(TrainerCallback):
@@ -33,17 +28,9 @@ class Weights(TrainerCallback):
         self.of[state.global_step + 1] = weights_of(model)
 
 
-def weights_of(model):
-    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
-
-
-def equal(one, other):
-    return all(torch.equal(one[name], other[name]) for name in one)
-
-
 def make(tiny_model, folder, **config):
-    config = {"max_steps": STEPS, "objective": "mean_rank", "beta": 0.0, "lr_scheduler_type": "constant"} | config
-    return make_trainer(tiny_model, folder, Outcomes(), rows=4 * STEPS, **config)
+    config = {"max_steps": STEPS, "objective": "mean_rank", "lr_scheduler_type": "constant"} | config
+    return make_trainer(tiny_model, folder, outcomes, rows=4 * STEPS, **config)
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import shutil
 import socket
 import subprocess
 import threading
@@ -13,11 +14,11 @@ from typing import Any
 
 from trl_mle.execution.answer import ReportLost, execution_result, receive
 from trl_mle.execution.cgroups import ControlGroup
-from trl_mle.execution.executor import GRACE_S, ExecutionResult
+from trl_mle.execution.executor import GRACE_S, ExecutionResult, Outcome
 from trl_mle.execution.folders import program_folder
 from trl_mle.execution.output import Output
 from trl_mle.execution.program import InstrumentedProgram, Program
-from trl_mle.execution.sandbox import Tier
+from trl_mle.execution.sandbox import SandboxError, Tier
 from trl_mle.execution.sandbox.inputs import Input, Inputs
 from trl_mle.execution.sandbox.interpreter import Interpreter
 from trl_mle.execution.sandbox.seccomp import seccomp_filter
@@ -27,6 +28,7 @@ from trl_mle.execution.warm_parent import WarmParent, WarmParents, send_job
 
 
 MAX_FILES = 1024  # open files of a program
+LEAST_FREE = 1 << 20  # bytes, below which a file system counts as full
 MAX_LOCKS = 10_000  # locks of a program on parts of files, which no other limit counts
 
 
@@ -102,12 +104,17 @@ class Runner:
                 to_send += [*group.open(write_ends), *slot.locks]
                 send_job(job_socket, job, to_send)
             answer = receive(job_socket, streams, group, timeout_s + GRACE_S, stopping or threading.Event())
+            was_full = not self.tier.namespaces and shutil.disk_usage(self._run_dir).free < LEAST_FREE
         if not answer.lost:
             answer.report["over_memory"] = group.over_memory()
         stdout, stderr = (stream.text() for stream in streams.values())
         result = execution_result(answer, stdout, stderr, self._fixed | {"timeout_s": timeout_s})
         if answer.lost:
             raise _report_lost(result, answer.started is not None, warm_parent)
+        # A program that fills it within its limit, or writes more, leaves as much when its own files are removed
+        disk_mb = self._fixed["disk_mb"]
+        if result.outcome is Outcome.ERROR and was_full and shutil.disk_usage(self._run_dir).free < disk_mb << 20:
+            raise SandboxError(f"{self._run_dir.parent} is full: a program may write {disk_mb} MB there")
         return result
 
     def _job(

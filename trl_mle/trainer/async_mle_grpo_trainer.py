@@ -62,7 +62,7 @@ class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
         """Samples as many rollouts as may be in flight, and trains on those that finished first."""
         self.generation_batch = Batch()  # what is sampled now replays nothing
         count, local = self.args.completions_per_batch, self._local(len(inputs))
-        self.rollouts.fill(count, lambda: self._choose(inputs))
+        self.rollouts.fill(count, lambda: self.solution_prompts.choose(inputs, local.start))
         taken = self.rollouts.take(count)[local]
         batch = ReplayedBatch(rollouts=taken)
         output = self._scored(self.rollouts.rows(taken), batch)

@@ -11,7 +11,7 @@ from trl_mle.competitions import Competition
 from trl_mle.rewards import Evaluation
 
 
-Row = dict[str, Any]  # of the dataset, with the columns of SCRATCH
+Row = dict[str, Any]  # of the dataset, see `from_scratch`
 
 # Columns about the prompt, with their values for a prompt from scratch
 SCRATCH: Row = {"prompt_kind": "scratch", "parent_id": None, "parent_score": None}
@@ -30,9 +30,9 @@ class Completion:
     idea: str | None = None  # the name of what the prompt asks to fit
 
     @classmethod
-    def of(cls, row: Row, evaluation: Evaluation, competitions: Mapping[str, Competition]) -> "Completion":
-        columns = {name: row[name] for name in SCRATCH} | {"idea": row.get("idea")}
-        return cls(competition_of(row, competitions), evaluation=evaluation.shortened(), **columns)
+    def of(cls, row: Row, evaluation: Evaluation) -> "Completion":
+        columns: dict[str, Any] = {name: row.get(name) for name in ("competition", *SCRATCH, "idea")}
+        return cls(evaluation=evaluation.shortened(), **columns)
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:
         """Whether it is better than this score; `None` if there is none, or if our infrastructure failed."""
@@ -79,8 +79,8 @@ class Batch:
         ]
 
 
-def competition_of(row: Row, competitions: Mapping[str, Competition]) -> str | None:
-    """The id in the dataset's column, or the only competition's."""
-    if len(competitions) == 1:
-        return row.get("competition") or next(iter(competitions))
-    return row.get("competition")
+def from_scratch(row: Row, competitions: Mapping[str, Competition]) -> Row:
+    """A row of the dataset with the columns of SCRATCH, and the id of the only competition where it names none."""
+    if len(competitions) == 1 and not row.get("competition"):
+        row = row | {"competition": next(iter(competitions))}
+    return row | SCRATCH

@@ -8,24 +8,18 @@ from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
 
 
-# Read beside `outcome`; without it a `score` may be anything
-PROGRAM_COLUMNS = (
-    *("outcome", "valid", "score", "quality", "milestones", "output", "program"),
-    *("cpu_s", "queue_wait_s", "reused"),
-)
 NUMBERS = ("duration_s", "quality", "score", "cpu_s", "queue_wait_s")  # NaN, as in pandas, is `None`
+COLUMNS = (*NUMBERS, "outcome", "valid", "milestones", "output", "program", "reused")
 
 
 def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str = "reward") -> list[Evaluation]:
     """Makes evaluations, without a reward, from columns that reward functions logged with TRL's `log_extra`:
-    `duration_s`, and with `outcome` those of [`PROGRAM_COLUMNS`], all optional. Another objective than `"reward"`
-    needs `quality` (larger is better, `None` if not valid)."""
+    `duration_s`, and with `outcome` (else a `score` may be anything) all of [`COLUMNS`]. Another objective than
+    `"reward"` needs `quality` (larger is better, `None` if not valid)."""
     if objective != "reward" and "quality" not in logged:
         raise ValueError(f"objective={objective!r} needs log_extra('quality', [...]), or an MLEReward")
-    names = ["duration_s"]
-    names += ["quality"] if objective != "reward" else []
-    names += PROGRAM_COLUMNS if "outcome" in logged else []
-    columns = {name: logged[name] for name in names if name in logged}
+    plain = ("duration_s",) if objective == "reward" else ("duration_s", "quality")
+    columns = {name: logged[name] for name in (COLUMNS if "outcome" in logged else plain) if name in logged}
     for name, values in columns.items():
         if len(values) != count:
             raise ValueError(f'log_extra("{name}", ...) got {len(values)} values for {count} completions')

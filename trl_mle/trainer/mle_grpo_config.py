@@ -1,6 +1,7 @@
 import math
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig
@@ -11,6 +12,10 @@ from trl_mle.trainer.gradient.objectives import OBJECTIVES
 # TRL uses the former; older versions of transformers, too, need the latter
 OLD_NAMES = r"`(is_gradient_checkpointing|gradient_checkpointing\w*|past_key_values)` is deprecated"
 warnings.filterwarnings("ignore", OLD_NAMES, FutureWarning)
+
+
+def _option(default: Any, text: str, **metadata: Any) -> Any:
+    return field(default=default, metadata={"help": text} | metadata)
 
 
 @dataclass
@@ -73,64 +78,27 @@ class MLEGRPOConfig(GRPOConfig):
             Number of programs per step that `log_completions` prints; `None` prints all.
     """
 
-    max_prompt_length: int | None = field(
-        default=1024,
-        metadata={"help": "Maximum length of a prompt in tokens. Longer ones are refused. `None` for any length."},
+    max_prompt_length: int | None = _option(1024, "Maximum length of a prompt in tokens. `None` for any length.")
+    improve_probability: float = _option(0.5, "Probability that a group improves an earlier solution.")
+    pool_size: int = _option(64, "Number of solutions kept per competition (fewer of more than 32).")
+    show_test_score: bool = _option(False, "Whether improve prompts state the score on the hidden answers.")
+    objective: str = _option("reward", "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own.")
+    max_at_k: int | None = _option(None, "k of `max_at_k`. `None` for half of `num_generations`, at most 8.")
+    begin_program: bool = _option(True, "Whether the first lines of a program begin each answer, instead of a plan.")
+    ideas: str = _option(
+        "none", "Ideas that prompts ask for in turn: `none`, `default`, or a YAML file that lists them."
     )
-    improve_probability: float = field(
-        default=0.5, metadata={"help": "Probability that a group improves an earlier solution."}
+    stop_when_stale: bool = _option(False, "Whether training ends when no program has had a new score for 8 steps.")
+    duration_weighting: str | None = _option(
+        None, "`linear` (Δt / mean Δt) or `none`. `None` for the objective's default.", choices=["linear", "none"]
     )
-    pool_size: int = field(
-        default=64, metadata={"help": "Number of solutions kept per competition (fewer of more than 32)."}
-    )
-    show_test_score: bool = field(
-        default=False, metadata={"help": "Whether improve prompts state the score on the hidden answers."}
-    )
-    objective: str = field(
-        default="reward",
-        metadata={"help": "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own."},
-    )
-    max_at_k: int | None = field(
-        default=None, metadata={"help": "k of `max_at_k`. `None` for half of `num_generations`, at most 8."}
-    )
-    begin_program: bool = field(
-        default=True, metadata={"help": "Whether the first lines of a program begin each answer, instead of a plan."}
-    )
-    ideas: str = field(
-        default="none",
-        metadata={"help": "Ideas that prompts ask for in turn: `none`, `default`, or a YAML file that lists them."},
-    )
-    stop_when_stale: bool = field(
-        default=False, metadata={"help": "Whether training ends when no program has had a new score for 8 steps."}
-    )
-    duration_weighting: str | None = field(
-        default=None,
-        metadata={
-            "help": "How to weight an advantage by its program's Δt: `linear` (Δt / mean Δt) or `none`. `None` for "
-            "the objective's default.",
-            "choices": ["linear", "none"],
-        },
-    )
-    duration_weight_low: float | None = field(default=None, metadata={"help": "Smallest duration weight, at most 1."})
-    duration_weight_high: float | None = field(default=None, metadata={"help": "Largest duration weight, at least 1."})
-    async_rollouts: bool = field(
-        default=False,
-        metadata={"help": "Whether to train on the groups that finish first, while other programs run."},
-    )
-    max_in_flight: int | None = field(
-        default=None,
-        metadata={"help": "Maximum number of rollouts in flight. `None` for two batches, three with a vLLM server."},
-    )
-    share_prompts: bool = field(
-        default=False,
-        metadata={"help": "Whether to compute a prompt once for all of its completions in a micro-batch."},
-    )
-    vllm_request_timeout_s: float = field(
-        default=1800.0, metadata={"help": "Timeout of a request to a vLLM server, in seconds."}
-    )
-    num_completions_to_print: int | None = field(
-        default=0, metadata={"help": "Number of programs per step that `log_completions` prints; null prints all."}
-    )
+    duration_weight_low: float | None = _option(None, "Smallest duration weight, at most 1.")
+    duration_weight_high: float | None = _option(None, "Largest duration weight, at least 1.")
+    async_rollouts: bool = _option(False, "Whether to train on the groups that finish first, while others run.")
+    max_in_flight: int | None = _option(None, "Maximum number of rollouts sampled but not yet trained on.")
+    share_prompts: bool = _option(False, "Whether to compute a prompt once for its completions in a micro-batch.")
+    vllm_request_timeout_s: float = _option(1800.0, "Timeout of a request to a vLLM server, in seconds.")
+    num_completions_to_print: int | None = _option(0, "Programs per step that `log_completions` prints; null for all.")
 
     def __post_init__(self) -> None:
         if self.bf16 is None and (self.use_cpu or not is_torch_bf16_gpu_available()):
@@ -164,8 +132,6 @@ class MLEGRPOConfig(GRPOConfig):
     def _check_duration_weighting(self) -> None:
         if self.duration_weighting is None:
             self.duration_weighting = "linear" if self.objective == "reward" else "none"
-        if self.duration_weighting not in ("linear", "none"):
-            raise ValueError(f"duration_weighting must be 'linear' or 'none', got {self.duration_weighting!r}")
         low, high = self.duration_weight_low, self.duration_weight_high
         if not 0 <= (0 if low is None else low) <= 1 <= (1 if high is None else high):
             raise ValueError(f"duration_weight_low to duration_weight_high must include 1, got {low} and {high}")

@@ -20,7 +20,7 @@ from trl_mle.prompts import without_opening
 from trl_mle.rewards import find_reward
 from trl_mle.trainer.asking.dataset import check_prompts, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
-from trl_mle.trainer.batch import SCRATCH, Batch, Completion, Row
+from trl_mle.trainer.batch import Batch, Completion, Row, from_scratch
 from trl_mle.trainer.engine import checkpoint, plain_text, prompt_sharing, pushes, vllm
 from trl_mle.trainer.engine.limits import find_limits, kept_limits
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
@@ -126,7 +126,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         self.rescue = Rescue(None if spread else self.model, args.stop_when_stale)
         self.add_callback(self.rescue)
         # What has a state in checkpoints, by the names of its files there
-        self.saved: dict[str, checkpoint.Saved] = {
+        self.saved: dict[str, Any] = {
             "solution_pool": self.solution_prompts,
             "weighting": self.weighting,
             "rescue": self.rescue,
@@ -158,16 +158,12 @@ class MLEGRPOTrainer(GRPOTrainer):
     # A batch, in the order in which TRL calls the hooks
 
     def _generate_and_score_completions(self, inputs: list[Row]) -> dict[str, Any]:
-        if self.model.training:
-            return self._training_batch(inputs)
-        return self._scored([row | SCRATCH for row in inputs], Batch())  # evaluation is from scratch
+        rows = [from_scratch(row, self.competitions) for row in inputs]
+        return self._training_batch(rows) if self.model.training else self._scored(rows, Batch())
 
     def _training_batch(self, inputs: list[Row]) -> dict[str, Any]:
-        return self._scored(self._choose(inputs), Batch())
-
-    def _choose(self, inputs: list[Row]) -> list[Row]:
-        """The rows of a new batch: those of the dataset, or with prompts that improve a solution."""
-        return self.solution_prompts.choose([row | SCRATCH for row in inputs], self._local(len(inputs)).start)
+        rows = self.solution_prompts.choose(inputs, self._local(len(inputs)).start)
+        return self._scored(rows, Batch())
 
     def _scored(self, rows: list[Row], batch: Batch) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
@@ -238,7 +234,7 @@ class MLEGRPOTrainer(GRPOTrainer):
             evaluations = evaluations_from(self._pending_extra_logs, len(prompts), self.args.objective)
             self._pending_extra_logs.pop("program", None)  # the table has the completion
         pairs = zip(inputs, evaluations, strict=True)
-        everyone = gather_object([Completion.of(row, item, self.competitions) for row, item in pairs])
+        everyone = gather_object([Completion.of(row, item) for row, item in pairs])
 
         # TRL leaves a completion out only if *every* reward function gave `None` for it
         failed = torch.tensor([item.evaluation.infrastructure_failed for item in everyone])

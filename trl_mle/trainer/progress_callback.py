@@ -14,13 +14,13 @@ from trl_mle.rewards.progress import METRICS_FILE
 from trl_mle.showing import in_words, never_fail_to_print, number
 
 
-LOST_STEPS = 3  # without a valid program at the end, after others, that are worth a word
+LAST_STEPS = 3  # without a valid program, which are worth a word at the end
 
 
 class MLEProgressCallback(TrainerCallback):
     """
     Prints one line per step, how long training will still take (after the first step, and whenever half of the steps
-    that were left then are done), and at the end if no program was valid, or none any more.
+    that were left then are done), and at the end if no program of the last steps was valid.
 
     Also writes all metrics of the step to `metrics.jsonl` in the output folder, for `trl-mle watch` and `trl-mle
     report`. Replaces transformers' `ProgressCallback` or, with `disable_tqdm`, `PrinterCallback`.
@@ -48,16 +48,10 @@ class MLEProgressCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
         _append(args, state, {"ended": True})
-        rates = {
-            int(entry["step"]): rate
-            for entry in state.log_history
-            if (rate := entry.get("mle/valid_rate")) is not None
-        }
-        valid_step = max((step for step, rate in rates.items() if rate), default=0)
-        if max(rates, default=0) - valid_step >= (LOST_STEPS if valid_step else 1):
-            since = f" after step {valid_step}" if valid_step else ""
+        rates = [entry["mle/valid_rate"] for entry in state.log_history if "mle/valid_rate" in entry]
+        if rates and not any(rates[-LAST_STEPS:]):
             report = f"trl-mle report {shlex.quote(str(args.output_dir))}"
-            print(f"no program was valid{since}: `{report}` shows how they failed", flush=True)
+            print(f"no program was valid in the last steps: `{report}` shows how they failed", flush=True)
 
     def on_log(
         self,

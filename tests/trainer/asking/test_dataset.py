@@ -5,10 +5,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 from support import pool_runs
-from support.toy_trainer import text_reward
 
 from trl_mle.competitions import TaskSet, load_competition, task_set
-from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer import MLEGRPOTrainer
 from trl_mle.trainer.asking.dataset import rotation
 
 
@@ -36,44 +35,28 @@ def test_rounds_are_shuffled_by_the_seed():
 class Asking(MLEGRPOTrainer):
     """Notes which competition each group of a batch asks for."""
 
-    def _choose(self, inputs):
-        size = self.args.group_size
-        self.asked = [*getattr(self, "asked", []), [row["competition"] for row in inputs[::size]]]
-        return super()._choose(inputs)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.asked = []
 
-
-NAMES = ["wine", "diabetes", "digits", "breast-cancer"]
-
-
-def train(model, folder, resume=None, **options):
-    trainer = pool_runs.make_trainer(model, folder, Asking, competitions=NAMES, **options)
-    trainer.train(resume_from_checkpoint=resume)
-    return trainer.asked
+    def _training_batch(self, inputs):
+        self.asked.append([row["competition"] for row in inputs[:: self.args.group_size]])
+        return super()._training_batch(inputs)
 
 
 def test_training_asks_in_rounds_and_goes_on_after_a_resume(program_model, tmp_path):
     """Batches of three groups, and four competitions; the resume is in the second epoch."""
+    names = ["wine", "diabetes", "digits", "breast-cancer"]
     options = {"max_steps": -1, "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 6}
-    options |= {"max_completion_length": 1}
-    whole = train(program_model, tmp_path, **options)
-    assert len(whole) == 8
-    asked = [name for batch in whole for name in batch]
-    assert all(sorted(asked[i : i + 4]) == sorted(NAMES) for i in range(0, len(asked), 4))
-    assert all(len(set(batch)) == 3 for batch in whole)
-    assert train(program_model, tmp_path, str(tmp_path / "checkpoint-6"), **options) == whole[6:]
-
-
-def test_several_competitions_in_turns_are_warned_of(tiny_model, tmp_path, caplog):
-    options = {"use_cpu": True, "bf16": False, "per_device_train_batch_size": 8, "max_prompt_length": None}
-    for size, names, is_warned in (
-        (8, ["digits", "wine"], True),
-        (8, ["digits"], False),
-        (4, ["digits", "wine"], False),
-    ):
-        caplog.clear()
-        args = MLEGRPOConfig(str(tmp_path), num_generations=size, **options)
-        MLEGRPOTrainer(tiny_model, text_reward, args, competitions=names)
-        assert ("2 competitions and one group a step" in caplog.text) == is_warned
+    options |= {"max_completion_length": 1, "competitions": names}
+    whole, resumed = (pool_runs.make_trainer(program_model, tmp_path, Asking, **options) for _ in range(2))
+    whole.train()
+    assert len(whole.asked) == 8
+    asked = [name for batch in whole.asked for name in batch]
+    assert all(sorted(asked[i : i + 4]) == sorted(names) for i in range(0, len(asked), 4))
+    assert all(len(set(batch)) == 3 for batch in whole.asked)
+    resumed.train(str(tmp_path / "checkpoint-6"))
+    assert resumed.asked == whole.asked[6:]
 
 
 def test_competitions_are_loaded_when_a_batch_asks_for_them(program_model, tmp_path, monkeypatch):

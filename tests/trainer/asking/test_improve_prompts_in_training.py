@@ -1,6 +1,5 @@
 """The prompts of groups, the rewards of their completions, and what is logged about both."""
 
-from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -56,14 +55,11 @@ def test_groups_are_asked_as_often_as_configured(trainer):
     fill(trainer.solution_prompts.pool)
     chosen = choose(trainer, 200)
     groups = chosen[::GROUP_SIZE]
-    for i, example in enumerate(chosen):
-        assert example == groups[i // GROUP_SIZE]
-    kinds = {
-        name: Counter(g["prompt_kind"] for g in groups if g["competition"] == name) for name in ("wine", "diabetes")
-    }
-    assert abs(kinds["wine"]["improve"] / 1000 - 0.6) < 4 * (0.24 / 1000) ** 0.5
-    assert kinds["diabetes"]["improve"] == 0  # the pool has none
-    assert len({g["parent_id"] for g in groups if g["prompt_kind"] == "improve"}) == 5
+    assert chosen == [group for group in groups for _ in range(GROUP_SIZE)]
+    improved = [group for group in groups if group["prompt_kind"] == "improve"]
+    assert abs(len(improved) / 1000 - 0.6) < 4 * (0.24 / 1000) ** 0.5
+    assert {group["competition"] for group in improved} == {"wine"}  # the pool has none for the other
+    assert len({group["parent_id"] for group in improved}) == 5
     assert choose(trainer, 5) == chosen[: 5 * 10 * GROUP_SIZE]  # a function of the seed
     assert choose(trainer, 5, seed=43) != chosen[: 5 * 10 * GROUP_SIZE]
 
@@ -80,10 +76,7 @@ def test_with_ideas_a_variation_of_a_good_one_is_asked_for():
     assert prompts.choose(rows, first=0) == rows
     ideas = "RandomForestClassifier(n_estimators=300)", "ExtraTreesClassifier(n_estimators=900)"
     prompts.pool.observe(Solution("wine", f"x = {i}", "", i / 2, step=1, idea=idea) for i, idea in enumerate(ideas, 1))
-    chosen = prompts.choose(rows, first=0)
-    groups = chosen[:: args.group_size]
-    assert all(row == groups[i // args.group_size] for i, row in enumerate(chosen))
-    varied = [row for row in groups if row["prompt_kind"] == "improve"]
+    varied = [row for row in prompts.choose(rows, first=0)[:: args.group_size] if row["prompt_kind"] == "improve"]
     assert 60 < len(varied) < 140  # of 200
     assert {row["parent_score"] for row in varied} == {0.5, 1.0}
     for row in varied:
@@ -120,8 +113,10 @@ def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, m
 
 
 def test_the_table_says_what_each_completion_was_asked(program_model, tmp_path):
-    options = {"competitions": ["diabetes"], "log_completions": True, "num_completions_to_print": 0}
-    trainer = make_trainer(program_model, tmp_path, learning_rate=0.0, **options)
+    """Also where the dataset does not name the only competition."""
+    prompts = Dataset.from_dict({"prompt": [scratch_prompt(load_competition("diabetes"))] * ROWS})
+    trainer = make_trainer(program_model, tmp_path, competitions=["diabetes"], log_completions=True)
+    trainer.train_dataset = prompts
     trainer.train()
     entries = trainer.solution_prompts.pool.state_dict()["diabetes"]
     assert min(entry["step"] for entry in entries) == 1
@@ -132,8 +127,7 @@ def test_the_table_says_what_each_completion_was_asked(program_model, tmp_path):
         assert set(table["parent_id"].dropna()) <= {Solution(**entry).id for entry in entries}
     history = [entry for entry in trainer.state.log_history if "loss" in entry]
     assert history[-1]["mle/pool/size"] == len(entries)
-    for kind in ("scratch", "improve"):
-        assert any(f"mle/{kind}/valid_rate" in entry for entry in history)
+    assert any("mle/improve/valid_rate" in entry for entry in history)
 
 
 def test_evaluation_is_from_scratch_and_leaves_the_pool_alone(program_model, tmp_path):
@@ -143,11 +137,9 @@ def test_evaluation_is_from_scratch_and_leaves_the_pool_alone(program_model, tmp
     before = trainer.solution_prompts.pool.state_dict()
     trainer.num_generations_eval = 4
     metrics = trainer.evaluate(Dataset.from_dict({"prompt": [prompt], "competition": ["wine"]}))
-    assert trainer.turns[0]["kinds"] == ["scratch"] * 4
-    assert set(trainer.turns[0]["prompts"]) == {prompt[0]["content"]}
-    assert trainer.turns[0]["weights"] == [1.0] * 4
+    turn = trainer.turns[0]
+    assert (turn["kinds"], turn["weights"]) == (["scratch"] * 4, [1.0] * 4)
+    assert set(turn["prompts"]) == {prompt[0]["content"]}
     assert trainer.solution_prompts.pool.state_dict() == before
     assert trainer.solution_prompts.generation == 0
-    assert "eval_mle/valid_rate" in metrics or any(
-        "eval_mle/valid_rate" in entry for entry in trainer.state.log_history
-    )
+    assert any("eval_mle/valid_rate" in entry for entry in (metrics, *trainer.state.log_history))

@@ -10,7 +10,6 @@ from trl_mle.competitions import load_competition
 from trl_mle.evaluation.harness import Harness
 from trl_mle.execution import Limits
 from trl_mle.execution.program import REQUIRED
-from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.engine.limits import find_limits
@@ -20,16 +19,16 @@ HERE = Limits(17, 999, 1, (*REQUIRED, "torch"))
 ELSEWHERE = Limits(17, 999, 1, (*REQUIRED, "xgboost"))
 
 
-def make_trainer(model, output_dir, limits):
-    sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
-    args = MLEGRPOConfig(str(output_dir), **(ON_CPU | sizes | {"save_strategy": "steps", "save_steps": 1}))
-    return MLEGRPOTrainer(model, make_reward(limits), args, competitions=["wine"])
-
-
 def make_reward(limits):
     executor = ReplayExecutor()
     executor.limits = limits
     return MLEReward(["wine"], executor, show_progress=False)
+
+
+def make_trainer(model, output_dir, limits):
+    sizes = {"per_device_train_batch_size": 4, "num_generations": 4, "max_completion_length": 4, "max_steps": 2}
+    args = MLEGRPOConfig(str(output_dir), **(ON_CPU | sizes | {"save_strategy": "steps", "save_steps": 1}))
+    return MLEGRPOTrainer(model, make_reward(limits), args, competitions=["wine"])
 
 
 def prompts(trainer):
@@ -38,19 +37,14 @@ def prompts(trainer):
     return trainer.train_dataset[0]["prompt"], trainer.solution_prompts.prompt_with(solution)
 
 
-def test_prompts_state_the_executors_limits(program_model, tmp_path):
-    scratch, improve = prompts(make_trainer(program_model, tmp_path, HERE))
-    assert scratch == scratch_prompt(load_competition("wine"), HERE, begin_program=True)
+def test_prompts_state_the_executors_limits_also_after_a_resume(program_model, tmp_path):
+    first = make_trainer(program_model, tmp_path, HERE)
+    scratch, improve = before = prompts(first)
     assert "Limits: 17 seconds, 999 MB of memory" in scratch[0]["content"]
     assert "pillow, torch.\n" in improve[0]["content"]
     harness = Harness(None, load_competition("wine"), make_reward(HERE), None, 8, 1024, HERE, seed=0)
     assert harness.scratch(0).prompt == scratch  # training and evaluation use the same prompt
-
-
-def test_a_resumed_run_asks_what_it_asked_before(program_model, tmp_path):
-    first = make_trainer(program_model, tmp_path, HERE)
     first.train()
-    before = prompts(first)
     resumed = make_trainer(program_model, tmp_path, ELSEWHERE)
     assert prompts(resumed) != before
     resumed.train(resume_from_checkpoint=True)

@@ -15,28 +15,24 @@ PROMPTS = [[ASKED], [ASKED, {"role": "assistant", "content": BEGUN}]]
 ANSWERS = [PROGRAM, BEGUN + GOES_ON]
 
 
-@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.name)
+@pytest.fixture(scope="module", params=FAMILIES)
 def folder(request, tmp_path_factory):
     return save_family(tmp_path_factory.mktemp("model"), request.param)
 
 
 def test_training_and_evaluation_ask_and_read_alike(folder, tmp_path):
     """With the same tokens, up to the same end; the trained policy's saved tokenizer, too."""
-    seen = []
+    seen = set()
 
     def reward(completions, completion_ids, **kwargs):
-        seen.extend(
-            (completion[0]["content"], len(ids)) for completion, ids in zip(completions, completion_ids, strict=True)
-        )
+        seen.update((text[0]["content"], len(ids)) for text, ids in zip(completions, completion_ids, strict=True))
         return text_reward(completions)
 
-    trainer = make_trainer(
-        folder, tmp_path / "run", reward, max_steps=1, max_completion_length=16, gradient_checkpointing=False,
-        learning_rate=0.0, share_prompts=True, chat_template_kwargs={"enable_thinking": False},
-    )  # fmt: skip
+    options = {"max_steps": 1, "max_completion_length": 16, "learning_rate": 0.0, "share_prompts": True}
+    trainer = make_trainer(folder, tmp_path, reward, **options, chat_template_kwargs={"enable_thinking": False})
     trainer.train_dataset = Dataset.from_list([{"prompt": prompt} for prompt in PROMPTS] * 6)
     trainer.train()
-    assert set(seen) == {(answer, 2) for answer in ANSWERS}
+    assert seen == {(answer, 2) for answer in ANSWERS}
 
     trainer.save_model(str(tmp_path / "policy"))
     check_policy(str(tmp_path / "policy"))
@@ -47,10 +43,8 @@ def test_training_and_evaluation_ask_and_read_alike(folder, tmp_path):
         assert trainer._tokenize_prompts([prompt])[0] == [ids]
         assert {f(prompt) for f in (trainer.count_tokens, policy.count_tokens)} == {prompt_tokens(tokenizer, prompt)}
     completions = policy.sample(PROMPTS, 16, [0, 1])
-    assert [completion.text for completion in completions] == ANSWERS
-    assert [(completion.tokens, completion.prompt_tokens) for completion in completions] == [
-        (2, len(ids)) for ids in asked
-    ]
+    numbers = [(completion.text, completion.tokens, completion.prompt_tokens) for completion in completions]
+    assert numbers == [(answer, 2, len(ids)) for answer, ids in zip(ANSWERS, asked, strict=True)]
 
 
 def test_an_answer_goes_on_where_it_was_begun(folder):

@@ -1,7 +1,6 @@
 import pytest
 from datasets import Dataset
 from support.hostile_texts import HOSTILE, check_plain
-from support.thinking import ALWAYS_THINKS, THINKS, with_template
 from support.toy_trainer import PROMPTS, make_trainer, text_reward
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from trl.trainer import grpo_trainer
@@ -23,9 +22,8 @@ def test_completions_are_shown_as_plain_text(tiny_model, tmp_path, monkeypatch, 
     trainer.train()
     out = capsys.readouterr().out
     check_plain(out)
-    assert "\\x1b" in out
-    assert "\\x1b" in trainer._logs["prompt"][0][0]["content"]
-    assert "\\x1b" in trainer._logs["extra"]["note"][0]
+    for text in (out, trainer._logs["prompt"][0][0]["content"], trainer._logs["extra"]["note"][0]):
+        assert "\\x1b" in text
 
 
 def test_prompts_hold_no_special_tokens(tiny_model, tmp_path):
@@ -67,36 +65,42 @@ def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path, monk
 
     trainer.train_dataset = Dataset.from_list([{"prompt": BEGUN}] * len(trainer.train_dataset))
     trainer.train()
-    assert seen
-    assert read
-    assert all([turn["role"] for turn in turns] == ["user", "assistant"] for turns in read)
-    assert all(turns[1]["content"].startswith(OPENING) for turns in read)
-    for prompt, completion in seen:
-        assert prompt == [ASKED]
-        assert completion[0]["content"].startswith(OPENING)
+    assert len(seen) == len(read) == 8
+    for asked, answer in [*seen, *((turns[:1], turns[1:]) for turns in read)]:
+        assert asked == [ASKED]
+        assert [turn["role"] for turn in answer] == ["assistant"]
+        assert answer[0]["content"].startswith(OPENING)
     assert trainer._logs["completion"][0][0]["content"].startswith(OPENING)
 
 
+MESSAGES = "{%- for message in messages %}{{- message.role + '\\n' + message.content + '\\n' }}{%- endfor %}"
+MESSAGES += "{%- if add_generation_prompt %}{{- 'assistant\\n' }}"
+TOLD = "{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
+# Thinks unless it is told not to, as Qwen3 does; whatever it is told, as DeepSeek-R1's distillations do
+THINKS, ALWAYS_THINKS = (f"{MESSAGES}{end}{{%- endif %}}" for end in (TOLD, "{{- '<think>\\n' }}"))
+
+
 @pytest.mark.parametrize(
-    ("template", "prompt", "kwargs", "end"),
+    ("template", "prompt", "kwargs", "opening"),
     [
-        (THINKS, [ASKED], {"enable_thinking": False}, "assistant\n<think>\n\n</think>\n\n"),
-        (THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
-        (ALWAYS_THINKS, BEGUN, {}, f"assistant\n<think>\n\n</think>\n\n{OPENING}"),
+        (THINKS, [ASKED], {"enable_thinking": False}, ""),
+        (THINKS, BEGUN, {}, OPENING),
+        (ALWAYS_THINKS, BEGUN, {}, OPENING),
     ],
 )
-def test_what_a_model_that_thinks_is_asked(tiny_model, tmp_path, template, prompt, kwargs, end):
+def test_what_a_model_that_thinks_is_asked(tiny_model, tmp_path, template, prompt, kwargs, opening):
     """The same in training and in an evaluation of the saved policy, which has no options for it."""
-    folder = with_template(tiny_model, tmp_path / "model", template)
-    trainer = make_trainer(folder, tmp_path / "run", text_reward, chat_template_kwargs=kwargs)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_model)
+    tokenizer.chat_template = template
+    trainer = make_trainer(
+        tiny_model, tmp_path, text_reward, chat_template_kwargs=kwargs, trainer_kwargs={"processing_class": tokenizer}
+    )
     ids = trainer._tokenize_prompts([prompt])[0][0]
     text = trainer._tokenizer.decode(ids)
-    assert text.endswith(f"Go on.\n{end}")
+    assert text.endswith(f"Go on.\nassistant\n<think>\n\n</think>\n\n{opening}")
     for other in ([ASKED], BEGUN):
         assert trainer._tokenize_prompts([other, prompt])[0][1] == ids
-
     trainer.save_model(str(tmp_path / "policy"))
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "policy")
-    assert render_prompt(tokenizer, prompt) == text
-    assert trainer._tokenize_prompts([prompt])[0][0] == ids
-    assert (tokenizer.chat_template == template) == (not kwargs)
+    saved = AutoTokenizer.from_pretrained(tmp_path / "policy")
+    assert render_prompt(saved, prompt) == text
+    assert (saved.chat_template == template) == (not kwargs)

@@ -29,10 +29,3 @@ def test_each_competition_has_its_first_and_its_last_batch(tmp_path):
     text = results_table(tasks, TrainerState(log_history=history), tmp_path)
     for expected in ("before, step 1 | 8 | 25%", "after, step 2 | 8 | 50%", "after, step 3 | 8 | 75%"):
         assert f"| {expected} |" in text
-
-
-def test_many_competitions_are_one_row(tmp_path):
-    history = [{"step": 4, "reward": 0.5, "mle/programs": 8, "mle/valid_rate": 1.0, "mle/scratch/valid_rate": 0.5}]
-    text = results_table(TaskSet(["task:train/0-99"]), TrainerState(log_history=history), tmp_path)
-    assert [line.split(" | ")[0] for line in text.splitlines()[2:]] == ["| 100 together"] * 2
-    assert "50%" in text  # those that were shown a solution have it easier

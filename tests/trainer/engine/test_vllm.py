@@ -4,6 +4,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from peft import LoraConfig, get_peft_model
+from support.toy_trainer import equal
 from transformers import AutoModelForCausalLM, set_seed
 from trl.distributed import DistributedBackend
 from trl.generation.vllm_generation import VLLMGeneration
@@ -30,15 +31,7 @@ def base_weights(model):
     return {name: param.clone() for name, param in model.named_parameters() if "base_layer" in name}
 
 
-def same(some, others):
-    return some.keys() == others.keys() and all(torch.equal(weight, others[name]) for name, weight in some.items())
-
-
-ADAPTERS = {
-    "lora": {},
-    "dora": {"use_dora": True},
-    "a trained head": {"modules_to_save": ["lm_head"]},
-}
+ADAPTERS = {"lora": {}, "dora": {"use_dora": True}, "a trained head": {"modules_to_save": ["lm_head"]}}
 
 
 @pytest.mark.parametrize("generation", ADAPTERS.values(), ids=ADAPTERS, indirect=True)
@@ -46,15 +39,8 @@ def test_they_are_those_of_trl_and_the_base_stays(generation):
     before = base_weights(generation.model)
     first = {name: weight.clone() for name, weight in merged_params(generation)}
     for _ in range(3):
-        assert same(dict(merged_params(generation)), first)
-    assert same(base_weights(generation.model), before)
-    with torch.no_grad():  # the adapter works as before
-        ids = torch.arange(3, 40)[None]
-        generation.model.eval()
-        logits = generation.model(ids).logits
-
+        assert equal(dict(merged_params(generation)), first)
+    assert equal(base_weights(generation.model), before)
     trls = {name: weight.clone() for name, weight in VLLMGeneration._iter_named_params(generation)}
-    assert same(trls, first)
-    assert not same(base_weights(generation.model), before)  # therefore ours are merged otherwise
-    with torch.no_grad():
-        assert not torch.equal(generation.model(ids).logits, logits)
+    assert equal(trls, first)
+    assert not equal(base_weights(generation.model), before)  # therefore ours are merged otherwise

@@ -35,8 +35,7 @@ class Client:
     def generate(self, prompts, n, **parameters):
         self.going_on.wait(30)
         self._record("completions")
-        ids = [[i] for _ in prompts for i in range(n)]
-        ids[-1:] = [] if "half" in self.failing else ids[-1:]
+        ids = [[i] for _ in prompts for i in range(n)][: 1 if "half" in self.failing else None]
         return {"prompt_ids": prompts, "completion_ids": ids, "logprobs": [[[-0.5]] for _ in ids]}
 
     def update_named_params(self, metadata, named_params):
@@ -68,12 +67,6 @@ def server(client):
     return VLLMServer(generation, 2)
 
 
-def test_it_generates_as_trls_does(server, client):
-    prompt_ids, completion_ids, logprobs, _ = server.generate(PROMPTS, None, 2)
-    assert (prompt_ids, completion_ids, logprobs) == (PROMPTS, [[0], [1], [0], [1]], [[[-0.5]]] * 4)
-    assert client.seen == ["completions"]
-
-
 def test_a_request_goes_on_while_the_trainer_does_something_else(server, client):
     client.going_on.clear()
     request = server.ask(PROMPTS, None, 2)
@@ -82,7 +75,7 @@ def test_a_request_goes_on_while_the_trainer_does_something_else(server, client)
     assert server.generate([[8]], None, 1)[0] == [[8]]  # an evaluation does not take what was asked for training
     with server.expecting(request):
         # The arguments do not matter: the prompts are those of the request
-        assert server.generate([], None, 1)[1] == [[0], [1], [0], [1]]
+        assert server.generate([], None, 1)[:3] == (PROMPTS, [[0], [1], [0], [1]], [[[-0.5]]] * 4)
     assert client.seen == ["completions", "completions"]
 
 
@@ -95,19 +88,18 @@ def test_no_request_is_in_flight_while_weights_change(server, client):
     assert client.seen == ["completions", "start", ["weight", "bias"], "reset"]
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "raised"),
-    [
-        ("completions", requests.ReadTimeout("too late"), VLLMServerError),
-        ("completions", KeyError("choices"), VLLMServerError),
-        ("half", None, VLLMServerError),
-        ("completions", ZeroDivisionError(), ZeroDivisionError),
-    ],
-)
-def test_what_fails_is_the_servers_failure_or_ours(server, client, name, error, raised):
-    client.failing[name] = error
-    with pytest.raises(raised):
+def test_what_fails_is_the_servers_failure_or_ours(server, client):
+    for error in (requests.ReadTimeout("too late"), KeyError("choices"), ZeroDivisionError()):
+        client.failing["completions"] = error
+        with pytest.raises(ZeroDivisionError if isinstance(error, ZeroDivisionError) else VLLMServerError):
+            server.generate(PROMPTS, None, 2)
+    client.failing = {"half": None}
+    with pytest.raises(VLLMServerError):
         server.generate(PROMPTS, None, 2)
+    response = requests.Response()
+    response.status_code = 400
+    with pytest.raises(requests.HTTPError):
+        client.session.hooks["response"][0](response)
 
 
 @pytest.mark.parametrize("name", ["start", "reset"])
@@ -116,7 +108,7 @@ def test_an_update_that_breaks_off(server, client, name):
     own = server._generation._iter_named_params
     server._generation._iter_named_params = lambda: (gathered.append(item[0]) or item for item in own())
     client.failing[name] = requests.ConnectionError("gone")
-    with pytest.raises(VLLMServerError, match="failed: ConnectionError: gone"):
+    with pytest.raises(VLLMServerError):
         server.sync_weights()
     # Once for their names and shapes, and then whole: under ZeRO-3 all processes must take part
     assert gathered == ["weight", "bias"] * 2

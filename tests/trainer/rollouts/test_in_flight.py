@@ -2,8 +2,6 @@
 
 from types import SimpleNamespace
 
-import pytest
-
 from trl_mle.execution import Outcome
 from trl_mle.rewards import Evaluation
 from trl_mle.rewards.progress import ProgramsProgress
@@ -66,21 +64,12 @@ def steps(sampler, batches, count=4):
     assert rollouts.ledger.trained == count * BATCH
 
 
-@pytest.mark.parametrize(
-    ("is_server", "batches", "expected"),
-    [
-        # a: asked, r: received; the first step has more to fill
-        (False, 2, [("arar", "", {0})] + [("ar", "", {1})] * 3),
-        (True, 2, [("ara", "", {0})] + [("ra", "", {1})] * 3),  # r comes first: it was asked for in the step before
-        (True, 3, [("arara", "", {0}), ("ra", "", {1})] + [("ra", "", {2})] * 2),
-    ],
-)
-def test_what_is_sampled_when(is_server, batches, expected):
-    assert list(steps(Sampler(is_server), batches)) == expected
-
-
-def test_what_arrives_while_programs_run_is_taken_then():
-    """Then its programs do not wait for the next step."""
+def test_what_is_sampled_when():
+    """a: asked, r: received. The first step has more to fill; a server may then answer for the next one."""
+    assert list(steps(Sampler(False), 2)) == [("arar", "", {0})] + [("ar", "", {1})] * 3
+    assert list(steps(Sampler(True), 2)) == [("ara", "", {0})] + [("ra", "", {1})] * 3
+    assert list(steps(Sampler(True), 3)) == [("arara", "", {0}), ("ra", "", {1})] + [("ra", "", {2})] * 2
+    # What arrives while programs run is taken then, so that its programs do not wait for the next step
     assert list(steps(Sampler(True, is_fast=True), 2)) == [("ara", "r", {0})] + [("a", "r", {1})] * 3
 
 
@@ -98,7 +87,6 @@ def test_what_was_asked_for_is_in_a_checkpoint():
     others.fill(BATCH, lambda: [{"prompt": "another"}] * BATCH)
     assert resumed.said == "ra"  # it first receives the earlier request
     assert [rollout.row["prompt"] for rollout in others.ledger.in_flight.values()] == ["?"] * BATCH
-    assert {rollout.step for rollout in others.ledger.in_flight.values()} == {
-        1
-    }  # sampled by the policy of the checkpoint
+    # Sampled by the policy of the checkpoint
+    assert {rollout.step for rollout in others.ledger.in_flight.values()} == {1}
     assert resumed.rows == [{"prompt": "another"}] * BATCH

@@ -8,18 +8,11 @@ from hypothesis import strategies as st
 from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.rollouts.ledger import Rollout, RolloutLedger
+from trl_mle.trainer.rollouts.sampler import generated
 
 
 def rollouts(count):
-    return [
-        Rollout({"competition": "wine", "prompt": f"{i}"}, [1, 2], [3], "text", [-0.5], [-0.25]) for i in range(count)
-    ]
-
-
-def evaluation(seconds, reward=0.5):
-    return Evaluation(
-        reward, seconds, Score(0.5, True), "ok", ("imports",), "printed", "x = 1", cpu_s=0.1, queue_wait_s=0.0
-    )
+    return [Rollout({"prompt": f"{i}"}, [1, 2], [3], "text", [-0.5], [-0.25]) for i in range(count)]
 
 
 def everything(ledger):
@@ -40,7 +33,7 @@ def test_every_rollout_is_trained_or_in_flight(seed, group_size, batches):
             assert [rollout.id for rollout in added] == list(range(before, before + count))
         running = [rollout.id for rollout in ledger.unfinished]
         for number in rng.sample(running, rng.randrange(len(running) + 1)):
-            ledger.finish(number, evaluation(rng.choice([None, 0.1, 1.0, 5.0])))
+            ledger.finish(number, Evaluation(0.5, rng.choice([None, 0.1, 5.0]), Score(0.5, True), "ok", ("imports",)))
             unit = range(number // group_size * group_size, (number // group_size + 1) * group_size)
             if not set(unit) & {rollout.id for rollout in ledger.unfinished}:
                 finished.append(unit)
@@ -65,6 +58,15 @@ def test_every_rollout_is_trained_or_in_flight(seed, group_size, batches):
 
 
 def test_of_another_group_size_is_refused():
-    ledger = RolloutLedger(8, 4)
     with pytest.raises(ValueError, match="num_generations=4, not 1"):
-        RolloutLedger(8, 1).load_state_dict(ledger.state_dict())
+        RolloutLedger(8, 1).load_state_dict(RolloutLedger(8, 4).state_dict())
+
+
+def test_rollouts_of_a_run_without_vllm_have_a_ratio_of_1_with_it():
+    """After a resume with vLLM, a batch may hold both, or only earlier ones: TRL subtracts what is returned from
+    `policy_logps`."""
+    by_vllm = Rollout({}, [1], [2, 3], "a", sampling_logps=[-1.5, None], policy_logps=[-1.0, -2.0])
+    before = Rollout({}, [1], [4], "b", policy_logps=[-3.0])
+    assert generated([by_vllm, before])[4] == [[-1.5, None], [-3.0]]
+    assert generated([before])[4] == [[-3.0]]
+    assert generated([Rollout({}, [1], [4], "b")])[4] is None  # trained on at once, without vLLM

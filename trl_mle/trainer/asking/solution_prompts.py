@@ -8,7 +8,7 @@ from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
 from trl_mle.solutions.pool import Solution, SolutionPool
-from trl_mle.trainer.batch import Completion, Row, competition_of
+from trl_mle.trainer.batch import Completion, Row
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -65,7 +65,7 @@ class SolutionPrompts:
         return [row | instead[group] for group, row in zip(groups, rows, strict=True)]
 
     def _improvement(self, row: Row, rng: random.Random, prompts: dict[Solution, Prompt]) -> Row:
-        parent = self.pool.sample(competition_of(row, self.competitions) or "", rng)
+        parent = self.pool.sample(row.get("competition") or "", rng)
         if parent is None:
             return {}
         if parent not in prompts:
@@ -73,7 +73,7 @@ class SolutionPrompts:
         return {"prompt": prompts[parent]} | _parent_columns(parent, row)
 
     def _variation(self, row: Row, rng: random.Random) -> Row:
-        name = competition_of(row, self.competitions) or ""
+        name = row.get("competition") or ""
         best: dict[str, Solution] = {}
         for solution in self.pool.ranked(name):
             if solution.idea is not None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from accelerate import PartialState
 from accelerate.utils import broadcast_object_list, is_peft_model
@@ -11,14 +11,6 @@ from torch.utils.data import Sampler
 from transformers import TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import get_last_checkpoint
-
-
-class Saved(Protocol):
-    """What has a state in checkpoints, which JSON can hold."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class CannotResume(ValueError):
@@ -64,12 +56,13 @@ def check_adapter(model: Any, checkpoint: Path) -> None:
             )
 
 
-def save_states(saved: Mapping[str, Saved], folder: Path) -> None:
+def save_states(saved: Mapping[str, Any], folder: Path) -> None:
+    """Saves what has a `state_dict`, JSON-compatible, by the names of its files."""
     for name, item in saved.items():
         (folder / f"{name}.json").write_text(json.dumps(item.state_dict()), encoding="utf-8")
 
 
-def load_states(saved: Mapping[str, Saved], checkpoint: Path) -> None:
+def load_states(saved: Mapping[str, Any], checkpoint: Path) -> None:
     """Restores the states of a checkpoint; one of TRL's, or of another kind of run, has not all of them."""
     states: dict[str, Any] = {}
     if PartialState().is_main_process:
