@@ -11,8 +11,8 @@ def lines(folder, pattern="**/*.py"):
 
 
 def test_the_house_does_not_grow():
-    assert lines("trl_mle") <= 20_284
-    assert lines("tests") <= 21_550
+    assert lines("trl_mle") <= 20_000
+    assert lines("tests") <= 19_300
     assert lines("benchmarks", "*.py") <= 2_620  # not benchmarks/milestones, which are data
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").rglob("*.md")) <= 16_000
     assert max(len(path.read_bytes().splitlines()) for path in (ROOT / "trl_mle").rglob("*.py")) <= 372
