@@ -84,6 +84,9 @@ def test_weights_under_other_names_are_refused(tiny_model, tmp_path):
     save_file({f"_orig_mod.{name}": value for name, value in load_file(path).items()}, path, {"format": "pt"})
     with pytest.raises(ValueError, match=r"compiled lacks .* of the model's weights, such as "):
         TransformersPolicy(str(path.parent))
+    path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n")
+    with pytest.raises(OSError, match=r"compiled: a file of weights is not whole, or a pointer of Git LFS: "):
+        TransformersPolicy(str(path.parent))
 
 
 @pytest.fixture

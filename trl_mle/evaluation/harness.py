@@ -72,7 +72,7 @@ class Harness:
 
     def _from_scratch(self, idea: Idea | None) -> Request:
         prompt = scratch_prompt(self.competition, self.limits, begin_program=self.begin_program, idea=idea)
-        return Request(prompt, idea=idea and idea.name)
+        return Request(prompt, idea=None if idea is None else idea.name)
 
     def improvement(self, parent: int, evaluation: Evaluation, step: str) -> Request:
         """Asks for a better version of a program, or with the step `"debug"` for a repair of a failed one, and shows

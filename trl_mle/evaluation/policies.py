@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from huggingface_hub.errors import HTTPError, StrictDataclassError
+from safetensors import SafetensorError
 
 from trl_mle.models import Completion, EndpointModel, Prompt
 from trl_mle.prompts import estimate_tokens
@@ -133,7 +134,10 @@ class TransformersPolicy:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         on_gpu = torch.cuda.is_available()
         dtype = "auto" if on_gpu or is_bfloat16_faster() else torch.float32
-        pair: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, output_loading_info=True)
+        try:
+            pair: Any = AutoModelForCausalLM.from_pretrained(name, dtype=dtype, output_loading_info=True)
+        except SafetensorError as error:
+            raise OSError(f"{name}: a file of weights is not whole, or a pointer of Git LFS: {error}") from error
         self.model, loaded = pair
         if missing := sorted(loaded["missing_keys"]):  # transformers fills them with random numbers
             raise ValueError(f"{name} lacks {len(missing)} of the model's weights, such as {missing[0]}")
