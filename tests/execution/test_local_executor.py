@@ -88,9 +88,9 @@ def test_duration_is_the_programs_own_time(executor, competition):
 
 
 def test_cpu_time_and_memory_are_counted_over_all_processes(executor, competition):
-    busy = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 0.4: pass\n"
+    busy = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 0.2: pass\n"
     result = run(executor, competition, busy + "    os._exit(0)\nos.wait()\nx = bytearray(200 << 20)")
-    assert result.cpu_s >= 0.4
+    assert result.cpu_s >= 0.2
     assert result.max_rss_mb > 200
 
 

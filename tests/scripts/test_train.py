@@ -168,10 +168,9 @@ def test_run_with_a_model_as_instrumenter(tiny_model, tmp_path, run_script, writ
     run_script(*arguments(tiny_model, tmp_path / "policy", *more))
     assert (tmp_path / "policy" / "adapter_model.safetensors").exists()
     history = json.loads((tmp_path / "policy" / "trainer_state.json").read_text())["log_history"]
-    # A random model's answers are refused, and the second step asks nothing: its programs are the same
-    first, second = history[:2]
-    assert first["mle/instrumenter/ast_rate"] == first["mle/instrumenter/rejected/empty"] == 1.0
-    assert first["mle/instrumenter/tokens_per_program"] > second["mle/instrumenter/tokens_per_program"] == 0.0
+    for entry in history[:2]:  # a random model's answers are refused
+        assert entry["mle/instrumenter/ast_rate"] == entry["mle/instrumenter/rejected/empty"] == 1.0
+        assert entry["mle/instrumenter/tokens_per_program"] > 0
 
 
 def test_run_that_improves_what_it_found(tiny_model, tmp_path, run_script, write, monkeypatch):
