@@ -8,13 +8,11 @@ from collections.abc import Iterator
 
 logger = logging.getLogger(__name__)
 
-SAY_AFTER_S = 5.0
-
 
 @contextlib.contextmanager
 def waiting_for(what: str) -> Iterator[None]:
     """Logs what the caller waits for, once it has waited for five seconds."""
-    timer = threading.Timer(SAY_AFTER_S, lambda: logger.warning("waiting for %s", what))
+    timer = threading.Timer(5, lambda: logger.warning("waiting for %s", what))
     timer.daemon = True
     timer.start()
     try:

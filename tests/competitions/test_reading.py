@@ -81,6 +81,22 @@ def test_what_would_be_misread_is_refused(tmp_path, lines, option, cell):
     assert rows["note"].iloc[-1] == cell
 
 
+@pytest.mark.parametrize("above", [["My table"], ['"Houses" of 2024; all', ""], ['pipes of 5"', "a,b,c,d,e"]])
+def test_lines_that_are_skipped_may_hold_anything(tmp_path, above):
+    """And the rest is read, guessed and checked as if they were not there, but counted as in the file."""
+    skip = f"skiprows={len(above)}"
+    for separator in ",;":
+        rows = read(tmp_path, "\n".join([*above, *LINES]).replace(",", separator), skip)
+        assert list(rows.columns) == ["id", "size", "note", "price"]
+        assert list(rows.index) == list(range(2 + len(above), 242 + len(above)))
+    message = refusal(tmp_path, "\n".join([*above, *LINES, "1,2,3,4,5"]), skip)
+    assert f"line {242 + len(above)} of" in message
+    assert "has 5 cells, and the header 4" in message
+    assert "a quoted cell" in refusal(tmp_path, "\n".join([*above, *LINES, '1,2,"3,4']), skip)
+    assert "is empty" in refusal(tmp_path, "\n".join(above), skip)
+    assert list(read(tmp_path, "\n".join(["x", *LINES]), "skiprows=[0]").columns) == ["id", "size", "note", "price"]
+
+
 def test_a_last_row_may_be_kept(tmp_path):
     text = "\n".join([*LINES, "240,1,average,3"])
     assert "keep it with skipfooter=0" in refusal(tmp_path, text)

@@ -453,6 +453,18 @@ def test_programs_keep_their_proc_when_memory_is_short(competition):
     assert future.result().stdout == "True\nTrue\n", future.result().stderr
 
 
+def test_without_a_sandbox_the_limits_apply(competition):
+    memory = "held = bytearray(600 << 20)"
+    disk = "with open('large', 'wb') as file:\n    file.writelines(bytes(1 << 20) for _ in range(150))"
+    processes = "import os, time\nfor _ in range(100):\n    os.fork() or time.sleep(30)"
+    limits = {"memory_mb": 500, "disk_mb": 100, "max_processes": 50}
+    results = run_all(competition, memory, disk, processes, "print('well')", sandbox="none", **limits)
+    outcomes = [Outcome.OUT_OF_MEMORY, Outcome.ERROR, Outcome.ERROR, Outcome.OK]
+    assert [result.outcome for result in results] == outcomes, results
+    assert "File too large" in results[1].detail
+    assert "BlockingIOError" in results[2].detail
+
+
 def test_without_a_sandbox_programs_run_and_are_ended_all_the_same(competition, caplog):
     daemon = "import os, time\nif os.fork() == 0:\n    os.setsid()\n    os.fork() or time.sleep(60)\n    os._exit(0)\n"
     with LocalExecutor(max_parallel=2, timeout_s=2, sandbox="none", packages=()) as executor:

@@ -70,24 +70,21 @@ def new_competition(
     without a label and columns without information are left out. What the user should know is logged, a line for each.
 
     Args:
-        table (`Path`), test (`Path`, *optional*):
-            Tables with and without labels. The latter's rows become the folder `final/`, see [`final_competition`].
+        table (`Path`), test (`Path`, *optional*), read_csv (`Mapping[str, Any]`, *optional*):
+            Tables with and without labels, and options of [`~trl_mle.competitions.reading.read_table`] for both. The
+            latter's rows become the folder `final/`, see [`final_competition`].
         targets (`Sequence[str]`), id_column (`str`, *optional*):
             Columns to predict, and that of unique ids: by default, the first whose name ends in `id`, else made.
         metric (`str`), higher_is_better (`bool`, *optional*), folder (`Path`):
             See [`~trl_mle.competitions.metrics.find_metric`]; a new folder, whose name is the competition's.
         test_share (`float`, *optional*, defaults to `0.25`), split (`str`, *optional*):
             Share of the labels to hide, and of which rows: the last (`"time:COLUMN"`) or groups (`"group:COLUMN"`).
-        read_csv (`Mapping[str, Any]`, *optional*):
-            Options of [`~trl_mle.competitions.reading.read_table`] for both tables.
 
     Raises:
         `ValueError`, `FileExistsError`, `FileNotFoundError`: The table cannot become a competition.
     """
     if not path_slug(folder.name) or folder.name in list_competitions():
         raise CompetitionError(f"{folder.name!r} lacks letters from a to z, or is ours: take another --to")
-    if not 0 < test_share < 1:
-        raise CompetitionError(f"test_share must be between 0 and 1, got {test_share:g}")
     options = dict(read_csv or {})
     targets = [clean_name(name) for name in targets]
     id_column = None if id_column is None else clean_name(id_column)
@@ -251,6 +248,8 @@ def _hidden(
     rows: pd.DataFrame, examples: _Examples, split: str | None, share: float, date_format: Any
 ) -> tuple[np.ndarray, str]:
     """A mask of the hidden rows, and what the description says about them."""
+    if not 0 < share < 1:
+        raise CompetitionError(f"test_share must be between 0 and 1, got {share:g}")
     if split is None:
         report_splits(examples.features)
         return held_out_rows(examples.answers.set_index(examples.ids.to_numpy()), share), ""

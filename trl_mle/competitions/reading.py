@@ -43,16 +43,18 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
 def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataFrame:
     """
     Reads a table with a header, all cells as texts without surrounding spaces, with some of [`OPTIONS`]; the separator
-    is guessed. The index counts the rows as a spreadsheet does: the header is row 1. Raises [`CompetitionError`] or
-    `FileNotFoundError` if there is no such table.
+    is guessed. A number as `skiprows` leaves out lines first. The index counts the rows as a spreadsheet does: without
+    `skiprows`, the header is row 1. Raises [`CompetitionError`] or `FileNotFoundError` if there is no such table.
     """
     options = {"skipinitialspace": True, **(options or {})}
     text = _text(path, options.pop("encoding", None))
     options.pop("date_format", None)
+    skipped = options.pop("skiprows") if type(options.get("skiprows")) is int else 0
+    text = "\n".join(text.split("\n")[skipped:])  # whatever quotes and separators those lines hold
     options.setdefault("sep", max(",;\t|", key=lambda sign: _fitness(text, sign)))
     if options["sep"] != ",":
         logger.warning("%s: separated by %r", path, options["sep"])
-    _check_rows(path, text, options)
+    _check_rows(path, text, options, 1 + skipped)
     structure = {name: value for name, value in options.items() if name not in VALUES}
     cells = _parsed(path, text, **structure, dtype=str, na_filter=False)
     if len(structure) < len(options):
@@ -61,6 +63,7 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
             cells[name] = cells[name].mask(values[name].isna(), "")
             if is_numeric_dtype(values[name]) and not is_numeric_dtype(as_read(cells[[name]])[name]):
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
+    cells.index += skipped
     cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))
     if "skipfooter" not in options:
         _check_last_row(path, cells)
@@ -134,21 +137,23 @@ def _fitness(text: str, separator: str) -> tuple[bool, int]:
     return min(counts) == max(counts) > 1, min(counts)
 
 
-def _check_rows(path: Path, text: str, options: Mapping[str, Any]) -> None:
-    """Refuses quotes that do not enclose a cell, and rows of another length than the header."""
+def _check_rows(path: Path, text: str, options: Mapping[str, Any], first: int) -> None:
+    """Refuses quotes that do not enclose a cell, and rows of another length than the header. `first` is the number
+    of the text's first line in the file."""
     dialect = {name: options[name] for name in DIALECT if name in options}
     if len(separator := dialect.pop("sep")) != 1:  # a regular expression
         return
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, **dialect)
-    lengths, line = [], 1
+    line = first
+    lengths: list[tuple[int, int]] = []
     try:
         for row in rows:
             if row:
                 lengths.append((line, len(row)))
             if "quoting" not in options and any(_holds_rows(cell, separator, lengths[0][1]) for cell in row):
                 raise csv.Error("it holds whole rows")
-            line = rows.line_num + 1
+            line = first + rows.line_num
     except csv.Error as error:
         raise CompetitionError(
             f"line {line} of {path}: a quoted cell does not end with a quote ({error}): if quotes are part of texts, "

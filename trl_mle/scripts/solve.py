@@ -195,7 +195,6 @@ def _candidates(harness: Harness, evaluations: Sequence[Evaluation]) -> Table:
         number = numbers[evaluation.source]
         sample = samples[competition.id, number]
         parent = "" if sample.parent is None else f" {sample.parent}"
-        duration = "" if evaluation.duration_s is None else f"{evaluation.duration_s:.2f}"
-        score = f"{score_of(evaluation):.5g}"
-        table.add_row(str(number), score, duration, f"{sample.step}{parent}", terminal_line(sample.idea or ""))
+        figures = f"{score_of(evaluation):.5g}", f"{evaluation.duration_s or 0:.2f}"
+        table.add_row(str(number), *figures, f"{sample.step}{parent}", terminal_line(sample.idea or ""))
     return table
