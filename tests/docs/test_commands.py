@@ -98,7 +98,7 @@ def test_python_names_what_there_is(text):
 
 
 # Commands that are run, in the order of the page, in one folder
-QUICK = ("competitions", "export", "grade", "ideas", "new", "prompt", "recipes", "run")
+QUICK = ("competitions", "export", "grade", "new", "prompt", "recipes", "run")
 
 
 @pytest.mark.slow

@@ -326,7 +326,7 @@ def test_files_are_no_part_of_the_memory_that_a_group_counts(competition, sandbo
     """Shared memory beyond `memory_mb`, which no process shows, is seen, though a group could hold it."""
     shared = hostile("memory_shared").replace("time.sleep(3)", "time.sleep(15)")
     files = """
-import time
+import os, time
 with open("x", "wb") as file:
     for _ in range(70):
         file.write(b"x" * (10 << 20))
