@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,13 @@ def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: L
 def prompt_tokens(tokenizer: Any, prompt: list[dict[str, str]]) -> int:
     """The length of a prompt in tokens, with the chat template."""
     return len(tokenize_prompts(tokenizer, [prompt])[0])
+
+
+def check_trackers(args: MLEGRPOConfig) -> None:
+    """Raises `ImportError` if a tracker is not installed: transformers would say so with a traceback."""
+    for name in ("mlflow", "tensorboard", "trackio", "wandb"):
+        if name in (args.report_to or ()) and find_spec(name) is None:
+            raise ImportError(f"report_to: {name} is not installed: pip install {name}")
 
 
 def check_engine(args: MLEGRPOConfig, gpu_slots: Sequence[str], use_peft: bool) -> None:

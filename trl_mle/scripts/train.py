@@ -87,6 +87,7 @@ def check_arguments(
     checkpoint = checks.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     checks.check_no_other_run(output_dir, checkpoint)
     checks.check_same_run(checkpoint, script_args, training_args, tasks)
+    checks.check_trackers(training_args)
     checks.check_engine(training_args, script_args.gpu_slots, model_args.use_peft)
     if training_args.push_to_hub:
         hub.check_hub(training_args)

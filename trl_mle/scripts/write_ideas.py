@@ -4,7 +4,6 @@ import argparse
 import re
 import sys
 from inspect import Parameter, signature
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +61,7 @@ def ask_for_ideas(competition: Competition, policy: str, count: int) -> list[Ide
 
 def ideas_in(answer: str, kind: str) -> list[Idea]:
     """The lines of an answer that name scikit-learn's models of the kind `"classifier"` or `"regressor"`."""
+    from sklearn.utils import get_tags
     from sklearn.utils.discovery import all_estimators  # imports all of scikit-learn
 
     known = {name: cls for name, cls in all_estimators(type_filter=kind) if _needs_nothing(cls)}
@@ -70,8 +70,10 @@ def ideas_in(answer: str, kind: str) -> list[Idea]:
         named = [name for name in dict.fromkeys(re.findall(r"\w+", line)) if name in known]
         text = line[line.index(named[0]) :].replace("**", "").strip(" .:;`\t") if named else ""
         if 0 < len(text) <= LONGEST:
-            imports = "\n".join(f"from {_module(known[name])} import {name}" for name in named)
-            one_output = kind == "regressor" and not all(_takes_several(known[name]) for name in named)
+            # The public module is `sklearn.ensemble` of `sklearn.ensemble._forest`
+            imports = "\n".join(f"from {known[name].__module__.split('._')[0]} import {name}" for name in named)
+            takes_several = all(get_tags(known[name]()).target_tags.multi_output for name in named)
+            one_output = kind == "regressor" and not takes_several
             ideas.setdefault(text, Idea(text, imports, one_output=one_output))
     return list(ideas.values())
 
@@ -90,14 +92,3 @@ def _needs_nothing(cls: Any) -> bool:
         item.default is not Parameter.empty or item.kind is Parameter.VAR_KEYWORD
         for item in signature(cls).parameters.values()
     )
-
-
-def _module(cls: Any) -> str:
-    """The public module: `sklearn.ensemble` of `sklearn.ensemble._forest`."""
-    return ".".join(takewhile(lambda part: not part.startswith("_"), cls.__module__.split(".")))
-
-
-def _takes_several(cls: Any) -> bool:
-    from sklearn.utils import get_tags
-
-    return bool(get_tags(cls()).target_tags.multi_output)
