@@ -5,7 +5,8 @@ def search():
     found = []
     for root in (sys.prefix, "/usr/local", "/usr/share", "/usr/src"):
         for top, _, names in os.walk(root):
-            for name in names if re.search("/sklearn/datasets/data(/|$)|/trl_mle(/|$)|/pkgs$", top) else ():
+            below = top.removeprefix(root)  # a checkout may be called trl_mle
+            for name in names if re.search("/sklearn/datasets/data(/|$)|/trl_mle(/|$)|/pkgs$", below) else ():
                 with suppress(OSError):
                     found.append((os.path.join(top, name), open(os.path.join(top, name), "rb").read(1)))
     return found
