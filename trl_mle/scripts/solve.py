@@ -191,6 +191,7 @@ def _candidates(harness: Harness, evaluations: Sequence[Evaluation]) -> Table:
     competition, samples = harness.competition, harness.log.samples
     numbers = {evaluation.source: index for (_, index), sample in samples.items() if (evaluation := sample.evaluation)}
     table = Table("program", competition.metric, "Δt (s)", "written", "idea", title="the best programs")
+    table.columns[-1].overflow = "fold"
     for evaluation in ranked(evaluations, competition)[:SHOWN]:
         number = numbers[evaluation.source]
         sample = samples[competition.id, number]
