@@ -63,12 +63,13 @@ class Harness:
     def scratch(self, index: int) -> Request:
         return self._from_scratch(self.ideas.turn(self.competition, index))
 
-    def variation(self, best: Mapping[str, int], rng: random.Random) -> Request | None:
-        """Asks for a variation of one of the best ideas, best first, each with the index of its best program."""
-        if (variation := self.ideas.variation(self.competition, list(best), rng)) is None:
+    def variation(self, best: Sequence[int], rng: random.Random) -> Request | None:
+        """Asks for a variation of the idea of one of these programs, best first."""
+        ranked = [(self.log.samples[self.competition.id, index].idea, index) for index in best]
+        if (variation := self.ideas.variation(self.competition, ranked, rng)) is None:
             return None
-        name, idea = variation
-        return self._from_scratch(idea)._replace(step="vary", parent=best[name])
+        parent, idea = variation
+        return self._from_scratch(idea)._replace(step="vary", parent=parent)
 
     def _from_scratch(self, idea: Idea | None) -> Request:
         prompt = scratch_prompt(self.competition, self.limits, begin_program=self.begin_program, idea=idea)
@@ -80,8 +81,7 @@ class Harness:
         the program."""
         prompt = improve_prompt(
             self.competition, evaluation.source or "", cut_middle(evaluation.output), limits=self.limits,
-            failed=step == "debug",
-            max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
+            failed=step == "debug", max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
             begin_program=self.begin_program,
         )  # fmt: skip
         return Request(prompt, step, parent, self.log.samples[self.competition.id, parent].idea)

@@ -85,16 +85,11 @@ def _write(harness: Harness, indices: Sequence[int], results: Mapping[int, Evalu
 def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Sequence[int]) -> dict[int, Request]:
     """What to write next: the first half from scratch; of the others, half are repairs of failed programs that have
     none yet, and the rest variations of the best ideas, or without ideas improvements of the best programs."""
-    samples, name = harness.log.samples, harness.competition.id
-    repaired = {sample.parent for sample in samples.values() if sample.step == "debug"}
+    repaired = {sample.parent for sample in harness.log.samples.values() if sample.step == "debug"}
     failed = {i: item for i, item in results.items() if item.reward is not None and not item.valid}
     broken = [i for i, item in failed.items() if item.source is not None and i not in repaired]
     numbers = {id(evaluation): i for i, evaluation in results.items()}
     best = [numbers[id(evaluation)] for evaluation in ranked(list(results.values()), harness.competition)]
-    ideas: dict[str, int] = {}
-    for i in best:
-        if (idea := samples[name, i].idea) is not None:
-            ideas.setdefault(idea, i)
     requests = {}
     for place, index in enumerate(indices):
         rng = random.Random(f"{harness.seed}-{index}")
@@ -105,7 +100,7 @@ def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Seq
             requests[index] = harness.improvement(parent, results[parent], "debug")
         else:
             parent = rng.choice(best[:IMPROVED])
-            requests[index] = harness.variation(ideas, rng) or harness.improvement(parent, results[parent], "improve")
+            requests[index] = harness.variation(best, rng) or harness.improvement(parent, results[parent], "improve")
     return requests
 
 

@@ -2,11 +2,11 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -19,6 +19,7 @@ DEFAULT = Path(__file__).with_name("ideas.yaml")
 NUMBER = re.compile(r"(?<=[=(, ])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w.])")  # in the arguments of a model
 STEPS = 1 / 3, 1 / 2, 2, 3  # factors of a number that is varied
 VARIED = 8  # ideas with the best programs
+Program = TypeVar("Program")
 
 
 @dataclass(frozen=True)
@@ -98,14 +99,21 @@ class Ideas:
         turn, place = divmod(number, len(ideas))
         return random.Random(f"{self.seed} {comp.id} {turn}").sample(ideas, len(ideas))[place]
 
-    def variation(self, comp: Competition, names: Sequence[str], rng: random.Random) -> tuple[str, Idea] | None:
-        """A variation of one of the best ideas, mostly the first of these names, and its name; `None` without one."""
-        best = [name for name in names if NUMBER.search(name)][:VARIED]
-        if not best:
+    def variation(
+        self, comp: Competition, ranked: Iterable[tuple[str | None, Program]], rng: random.Random
+    ) -> tuple[Program, Idea] | None:
+        """Varies one of the best ideas, better ones more often. `ranked` has programs, best first, with the names of
+        their ideas. Returns the best program of the idea, and the variation; `None` without one."""
+        best: dict[str, Program] = {}
+        for name, program in ranked:
+            if name is not None and NUMBER.search(name):
+                best.setdefault(name, program)
+        names = list(best)[:VARIED]
+        if not names:
             return None
-        name = rng.choices(best, weights=range(len(best), 0, -1))[0]
+        name = rng.choices(names, weights=range(len(names), 0, -1))[0]
         idea = self.varied(comp, name, rng)
-        return None if idea is None else (name, idea)
+        return None if idea is None else (best[name], idea)
 
     def varied(self, comp: Competition, name: str, rng: random.Random) -> Idea | None:
         """The idea of this name, or a variation of it, with one of its numbers changed, if possible."""

@@ -74,16 +74,13 @@ class SolutionPrompts:
 
     def _variation(self, row: Row, rng: random.Random) -> Row:
         name = row.get("competition") or ""
-        best: dict[str, Solution] = {}
-        for solution in self.pool.ranked(name):
-            if solution.idea is not None:
-                best.setdefault(solution.idea, solution)
-        variation = self.ideas.variation(self.competitions[name], list(best), rng)
+        ranked = [(solution.idea, solution) for solution in self.pool.ranked(name)]
+        variation = self.ideas.variation(self.competitions[name], ranked, rng)
         if variation is None:
             return {}
         parent, idea = variation
         prompt = scratch_prompt(self.competitions[name], self.limits, self.args.begin_program, idea)
-        return {"prompt": prompt} | _parent_columns(best[parent], row) | {"idea": idea.name}
+        return {"prompt": prompt} | _parent_columns(parent, row) | {"idea": idea.name}
 
     def prompt_with(self, parent: Solution) -> Prompt:
         limit = self.args.max_prompt_length
