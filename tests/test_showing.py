@@ -98,7 +98,7 @@ def command(monkeypatch, capsys, tmp_path):
 
 
 def test_watch_and_report(command, tmp_path):
-    """Of a run whose programs and their errors are hostile."""
+    """A report on hostile programs with hostile errors."""
     folder = make_run(tmp_path / "a $x_{$ <b> [red]", steps=3)
     log = ProgramLog(folder / "executions" / "rank-1.jsonl")
     for text in HOSTILE:

@@ -76,7 +76,7 @@ def test_the_policy_goes_on_with_what_a_prompt_begins(tiny_model, tmp_path, monk
 MESSAGES = "{%- for message in messages %}{{- message.role + '\\n' + message.content + '\\n' }}{%- endfor %}"
 MESSAGES += "{%- if add_generation_prompt %}{{- 'assistant\\n' }}"
 TOLD = "{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\\n\\n</think>\\n\\n' }}{%- endif %}"
-# Thinks unless it is told not to, as Qwen3 does; whatever it is told, as DeepSeek-R1's distillations do
+# One thinks unless the template forbids it, as Qwen3 does, the other always, as DeepSeek-R1's distillations do
 THINKS, ALWAYS_THINKS = (f"{MESSAGES}{end}{{%- endif %}}" for end in (TOLD, "{{- '<think>\\n' }}"))
 
 
