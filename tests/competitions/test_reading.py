@@ -153,6 +153,9 @@ def test_all_dates_of_a_column_have_one_format_which_is_named(form):
     for unclear in (cells, pd.Series(["2024-02-01", "1 Jan 2024"]), pd.Series(["2024-01-02", ""])):
         with pytest.raises(CompetitionError, match="--read_csv date_format="):
             as_times(unclear)
+    for digits in ("%d%m%Y", "%m%d%Y"):
+        with pytest.raises(CompetitionError, match="--read_csv date_format="):
+            as_times(HOURS.dt.strftime(digits).str.removeprefix("0"))
     with pytest.raises(CompetitionError, match=f"'x' in row 0, which is not {form}"):
         as_times(pd.Series(["x"]), form)
 

@@ -100,7 +100,10 @@ def first_cell(cells: pd.Series, chosen: pd.Series) -> str:
 def as_times(cells: pd.Series, date_format: str | None = None) -> pd.Series:
     """The cells as dates in this format, or as numbers or in ISO 8601. Raises [`CompetitionError`]."""
     times = pd.to_numeric(cells, errors="coerce")
-    if date_format is not None or times.isna().any():
+    # Numbers such as 31122023 are in another order than that of time; a spreadsheet drops a leading zero
+    days = [pd.to_datetime(cells.str.zfill(8), format=form, errors="coerce") for form in ("%d%m%Y", "%m%d%Y")]
+    is_shuffled = any(day.notna().all() for day in days) and not cells.str.fullmatch(r"(1[5-9]|20)\d{6}").all()
+    if date_format is not None or times.isna().any() or is_shuffled:
         times = pd.to_datetime(cells, format=date_format or "ISO8601", errors="coerce", utc=True)
     if (is_odd := times.isna()).any():
         form = date_format or "a number or a date such as 2024-12-31"

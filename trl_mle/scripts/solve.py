@@ -155,11 +155,7 @@ def with_rows_for_the_report(competition: Competition) -> Competition:
 
 
 def _report(
-    evaluations: Sequence[Evaluation],
-    chosen: Evaluation,
-    harness: Harness,
-    is_final: bool,
-    folder: Path,
+    evaluations: Sequence[Evaluation], chosen: Evaluation, harness: Harness, is_final: bool, folder: Path
 ) -> None:
     competition = harness.competition
     place = 1 + [evaluation.source for evaluation in ranked(evaluations, competition)].index(chosen.source)
