@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 LEAST_ROWS = 20
 FINAL = "final"  # folder with all labels, and with the unlabelled rows
+FOLDS = "fold-0", "fold-1", "fold-2"  # folders that hide a third of the shown rows each
 
 
 class _Examples(NamedTuple):
@@ -94,19 +95,24 @@ def new_competition(
         if higher_is_better is not None:
             scoring = scoring._replace(takes=what_it_takes(rows[targets]))
         examples = _examples(rows, targets, id_column, metric, scoring)
-        is_test, order = _hidden(rows, examples, split, test_share, options.get("date_format"))
+        is_test, order, groups = _hidden(rows, examples, split, test_share, options.get("date_format"))
         if not is_test.any() or is_test.all():
             raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
         report_copies(pd.concat([examples.features, examples.targets], axis=1), is_test)
         ids = [examples.ids] if examples.has_own_ids else []
         report_telling_columns(as_read(pd.concat([*ids, examples.features], axis=1)), as_read(examples.targets))
-        files: dict[str, pd.DataFrame | str] = {**_files(examples, is_test)}
+        parts = {"public": is_test}
+        if test is not None and (split is None or groups is not None):
+            parts |= _folds(examples, ~is_test, groups)
+        files: dict[str, pd.DataFrame | str] = {}
+        for name, mask in parts.items():
+            files |= _files(examples, mask, name)
         if test is not None:
             files |= _final_files(read_table(test, options), test, examples)
         text = _description(folder.name, examples, is_test, order, metric)
-        files |= {f"{name}/description.md": text for name in ("public", FINAL) if f"{name}/test.csv" in files}
+        files |= {f"{name}/description.md": text for name in (*parts, FINAL) if f"{name}/test.csv" in files}
         layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
-        layout |= _columns(examples.answers, is_test, split)
+        layout |= _columns(examples.answers, list(parts.values()), split)
         if higher_is_better is not None:
             layout |= {"higher_is_better": higher_is_better, "takes": str(scoring.takes)}
         for name, part in files.items():
@@ -130,17 +136,27 @@ def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]
 
 def final_competition(competition: Competition) -> Competition | None:
     """The competition of the unlabelled rows, if any; its answers are placeholders: it grades only the format."""
-    folder = competition.public_dir.parent / FINAL
+    return _part(competition, FINAL)
+
+
+def folds(competition: Competition) -> list[Competition]:
+    """The competitions that hide three complementary parts of the rows that it shows, with all other labels. Empty if
+    [`new_competition`] made none, or the metric cannot score one of them."""
+    parts = [part for name in FOLDS if (part := _part(competition, name))]
+    with contextlib.suppress(CompetitionError):
+        for part in parts:
+            part.check_answers()
+        return parts
+    return []
+
+
+def _part(competition: Competition, name: str) -> Competition | None:
+    folder = competition.public_dir.parent / name
     if not folder.is_dir():
         return None
     check_links(folder)
-    return replace(
-        competition,
-        public_dir=folder,
-        sample_submission=folder / "sample_submission.csv",
-        answers=folder.parent / "private" / f"{FINAL}.csv",
-        holdout=0.0,
-    )
+    sample, answers = folder / "sample_submission.csv", folder.parent / "private" / f"{name}.csv"
+    return replace(competition, public_dir=folder, sample_submission=sample, answers=answers, holdout=0.0)
 
 
 def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: str | None) -> pd.DataFrame:
@@ -185,13 +201,31 @@ def _examples(
     return _Examples(ids, features, rows[targets], answers, labels, list(goals.values()), scoring, ids.name in rows)
 
 
-def _files(examples: _Examples, is_test: np.ndarray) -> dict[str, pd.DataFrame]:
+def _folds(examples: _Examples, shown: np.ndarray, groups: pd.Series | None) -> dict[str, np.ndarray]:
+    """Masks of the rows that each of the [`folds`] hides."""
+    masks = {}
+    for number, name in enumerate(FOLDS, 1):
+        hidden = shown.copy()
+        if number < len(FOLDS) and shown.any():
+            hidden[shown] = _share_of(examples, shown, groups, 1 / (len(FOLDS) + 1 - number))
+        masks[name], shown = hidden, shown & ~hidden
+    return {name: mask for name, mask in masks.items() if mask.any()}  # there may be fewer groups
+
+
+def _share_of(examples: _Examples, rows: np.ndarray | slice, groups: pd.Series | None, share: float) -> np.ndarray:
+    """A mask of this share of these rows: whole groups, or stratified by label."""
+    if groups is not None:
+        return whole_groups(groups[rows], share)
+    return held_out_rows(examples.answers.set_index(examples.ids.to_numpy())[rows], share)
+
+
+def _files(examples: _Examples, is_test: np.ndarray, folder: str) -> dict[str, pd.DataFrame]:
     labelled, ids, answers = examples.labelled, examples.ids, examples.answers
     return {
-        "public/train.csv": labelled[~is_test],
-        "public/test.csv": labelled[is_test].drop(columns=list(examples.targets)),
-        "public/sample_submission.csv": _sample(ids[is_test], answers[~is_test], examples.scoring),
-        "private/test.csv": pd.concat([ids, answers], axis=1)[is_test],
+        f"{folder}/train.csv": labelled[~is_test],
+        f"{folder}/test.csv": labelled[is_test].drop(columns=list(examples.targets)),
+        f"{folder}/sample_submission.csv": _sample(ids[is_test], answers[~is_test], examples.scoring),
+        f"private/{'test' if folder == 'public' else folder}.csv": pd.concat([ids, answers], axis=1)[is_test],
     }
 
 
@@ -246,25 +280,26 @@ def _as_equal(cells: pd.Series) -> pd.Series:
 
 def _hidden(
     rows: pd.DataFrame, examples: _Examples, split: str | None, share: float, date_format: Any
-) -> tuple[np.ndarray, str]:
-    """A mask of the hidden rows, and what the description says about them."""
+) -> tuple[np.ndarray, str, pd.Series | None]:
+    """A mask of the hidden rows, what the description says about them, and the groups that stay together."""
     if not 0 < share < 1:
         raise CompetitionError(f"test_share must be between 0 and 1, got {share:g}")
     if split is None:
         report_splits(examples.features)
-        return held_out_rows(examples.answers.set_index(examples.ids.to_numpy()), share), ""
+        return _share_of(examples, slice(None), None, share), "", None
     kind, _, column = split.partition(":")
     name = clean_name(column)
     rows = rows.loc[examples.ids.index].drop(columns=list(examples.targets))
     if kind not in ("time", "group") or name not in rows:
         raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {_names(rows)}")
     if kind == "group":
-        return whole_groups(_as_equal(rows[name]), share), f"No `{name}` of test.csv is in train.csv."
+        groups = _as_equal(rows[name])
+        return _share_of(examples, slice(None), groups, share), f"No `{name}` of test.csv is in train.csv.", groups
     times = as_times(rows[name], date_format.get(name) if isinstance(date_format, dict) else date_format)
     is_test = last_rows(times, share)
     ends = times[~is_test].max(), times[is_test].min()
     logger.warning("--split %s: train.csv ends %s, hidden rows begin %s", split, *map(moment, ends))
-    return is_test, f"By `{name}`, the rows of test.csv come after those of train.csv."
+    return is_test, f"By `{name}`, the rows of test.csv come after those of train.csv.", None
 
 
 def moment(time: Any) -> str:
@@ -276,13 +311,14 @@ def _sample(ids: pd.Series, answers: pd.DataFrame, scoring: Metric) -> pd.DataFr
     return pd.DataFrame({str(ids.name): ids, **constant_guesses(answers, scoring, len(ids))})
 
 
-def _columns(answers: pd.DataFrame, is_test: np.ndarray, split: str | None) -> dict[str, Any]:
+def _columns(answers: pd.DataFrame, parts: Sequence[np.ndarray], split: str | None) -> dict[str, Any]:
     columns: dict[str, Any] = {"target_columns": list(answers.columns)}
     if split is not None and split.startswith("group:"):
         columns["group_column"] = clean_name(split.removeprefix("group:"))
-    whole, hidden = (set(as_read(part).select_dtypes("number")) for part in (answers, answers[is_test]))
-    if hidden - whole:  # labels 1, 2 and x, where no hidden row has an x
-        columns["text_columns"] = [name for name in answers if name in hidden - whole]
+    hidden = [answers[part] for part in parts]
+    whole, *read = (set(as_read(part).select_dtypes("number")) for part in (answers, *hidden))
+    if texts := set().union(*read) - whole:  # labels 1, 2 and x, where no hidden row has an x
+        columns["text_columns"] = [name for name in answers if name in texts]
     return columns
 
 
