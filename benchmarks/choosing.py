@@ -91,7 +91,7 @@ def draw(name: str, target: str, metric: str, seed: int, folder: Path) -> dict[s
     with tarfile.open(Path(spec.origin).parent / "resources.tar.gz") as archive:
         table = pd.read_csv(archive.extractfile(f"resources/rdata/csv/{name}.csv")).drop(columns="Unnamed: 0")
     table = table[table[target].notna()].sample(frac=1, random_state=seed)[: ROWS + UNTOUCHED].reset_index(drop=True)
-    if metric == "roc_auc" and table[target].dtype == object:
+    if not pd.api.types.is_numeric_dtype(table[target]):
         table[target] = (table[target] == "yes").astype(int)
     table.insert(0, "row_id", range(len(table)))
     table[:ROWS].to_csv(folder / "train.csv", index=False)

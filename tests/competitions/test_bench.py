@@ -15,7 +15,7 @@ from trl_mle.competitions import CompetitionError, TaskSet, load_competition
 from trl_mle.competitions import bench as module
 from trl_mle.competitions.medals import medal_thresholds
 from trl_mle.environments.harbor import export_harbor
-from trl_mle.evaluation.submission_search import like_sample
+from trl_mle.evaluation.choosing import like_sample
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
 from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards import MLEReward

@@ -11,8 +11,8 @@ import yaml
 from sklearn.tree import DecisionTreeClassifier
 
 from trl_mle.competitions import CompetitionError, load_competition
-from trl_mle.competitions.own import final_competition, new_competition
-from trl_mle.evaluation.submission_search import like_sample
+from trl_mle.competitions.own import final_competition, folds, new_competition
+from trl_mle.evaluation.choosing import like_sample
 from trl_mle.execution import Limits
 from trl_mle.prompts import scratch_prompt
 
@@ -357,7 +357,40 @@ def test_rows_whose_labels_nobody_knows(tmp_path, target, metric):
     assert not final.grade(comp.sample_submission).valid
     if metric != "pearson_correlation":  # undefined for a constant
         assert final.grade(final.sample_submission).valid
-    assert final_competition(new_competition(path, [target], metric, tmp_path / "without", id_column)) is None
+    assert_each_row_is_hidden_once(comp)
+    without = new_competition(path, [target], metric, tmp_path / "without", id_column)
+    assert final_competition(without) is None
+    assert not folds(without)
+
+
+def assert_each_row_is_hidden_once(comp):
+    """In the competition, or in one of its folds, which show all other labels."""
+    parts = [comp, *folds(comp)]
+    assert len(parts) == 4
+    labelled = texts(final_competition(comp).public_dir / "train.csv").set_index(comp.id_column)
+    hidden = [texts(part.public_dir / "test.csv").set_index(comp.id_column) for part in parts]
+    assert sorted(pd.concat(hidden).index) == sorted(labelled.index)
+    assert {len(rows) for rows in hidden} <= {len(labelled) // 4 + i for i in (-1, 0, 1)}
+    for part, rows in zip(parts, hidden, strict=True):
+        train = texts(part.public_dir / "train.csv").set_index(comp.id_column)
+        assert sorted([*train.index, *rows.index]) == sorted(labelled.index)
+        assert train.equals(labelled.loc[train.index])
+        assert rows.equals(labelled.loc[rows.index, list(rows)])
+        assert part.description == comp.description
+        for other in parts:
+            assert other.grade(part.sample_submission).valid == (other is part) or comp.metric == "pearson_correlation"
+
+
+def test_folds_hide_whole_groups_and_nothing_that_comes_later(tmp_path):
+    path, table = write(tmp_path, house=[i % 9 for i in range(80)], day=range(80))
+    test = others(tmp_path, table.tail(7).drop(columns="price"))
+    comp = new_competition(path, ["price"], "rmse", tmp_path / "groups", test=test, split="group:house")
+    for part in (comp, *folds(comp)):
+        train, hidden = (set(texts(part.public_dir / f"{name}.csv")["house"]) for name in ("train", "test"))
+        assert hidden
+        assert not train & hidden
+    assert len(folds(comp)) == 3
+    assert not folds(new_competition(path, ["price"], "rmse", tmp_path / "time", test=test, split="time:day"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from support.scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle.competitions import Competition, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness
-from trl_mle.evaluation.submission_search import like_sample
+from trl_mle.evaluation.choosing import like_sample
 from trl_mle.execution import LocalExecutor
 from trl_mle.rewards import ProgramLog
 from trl_mle.scripts import solve as module
@@ -159,24 +159,28 @@ def test_it_starts_from_programs(scripted, tmp_path, capsys):
 
 
 def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
-    """The best program on the hidden rows finally runs with all labels; one that fails on so few is passed over."""
-    picky = PROGRAM.replace("mean =", "assert len(sub) > 9\nmean =").format(shift=0)
-    plain = PROGRAM.format(shift=30)
-    scripted.answer = lambda prompt, seed: fenced([picky, plain][seed % 2])
+    """The best program on the four folds finally runs with all labels; one that fails on so few is passed over, and so
+    is one that was lucky on the hidden rows."""
     diabetes = load_competition("diabetes").public_dir
     table = pd.read_csv(diabetes / "train.csv")
     table.to_csv("patients.csv", index=False)
     pd.read_csv(diabetes / "test.csv").head(9).to_csv("unknown.csv", index=False)
     test = tmp_path / "unknown.csv"
-    own.new_competition(tmp_path / "patients.csv", ["progression"], "rmse", tmp_path / "patients", test=test)
+    comp = own.new_competition(tmp_path / "patients.csv", ["progression"], "rmse", tmp_path / "patients", test=test)
+    hidden = pd.read_csv(comp.sample_submission)["id"][0]
+    picky = PROGRAM.replace("mean =", "assert len(sub) > 9\nmean =").format(shift=0)
+    lucky, plain = PROGRAM.format(shift=f"(20 if {hidden} in set(sub['id']) else 60)"), PROGRAM.format(shift=30)
+    scripted.answer = lambda prompt, seed: fenced([picky, lucky, plain][seed % 3])
     submission = solve(asked(competition="./patients"))
     predicted = pd.read_csv(submission)
     assert list(predicted["id"]) == list(pd.read_csv("unknown.csv")["id"])
     assert "mean + 30" in (submission.parent / "solution.py").read_text()
     assert np.allclose(predicted["progression"], table["progression"].mean() + 30)  # the mean of all rows
     said = capsys.readouterr()
-    assert "number 1 of 2 is skipped: when run again, AssertionError" in said.err
-    assert "number 2 of them, the best that ran again" in " ".join(said.out.split())
+    assert "is skipped: when run again, AssertionError" in said.err
+    assert "number 2 of them, the best that ran again, by their mean scores on four folds" in " ".join(
+        said.out.split()
+    )
     assert "held out" not in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
 

@@ -1,24 +1,19 @@
-"""Finds one good submission: searches and chooses."""
+"""Searches for the best program in a given time."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-import pandas as pd
-
 from trl_mle.competitions import Competition
-from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.harness import Harness, NoAnswerError, Request
 from trl_mle.evaluation.results import score_of
-from trl_mle.execution import Executor, Outcome
 from trl_mle.models import Completion
 from trl_mle.rewards import Evaluation, Sample
-from trl_mle.showing import PlainConsole, terminal_line
+from trl_mle.showing import PlainConsole
 
 
 DEBUG_PROBABILITY = 0.5  # as in AIDE (https://huggingface.co/papers/2502.13138)
 IMPROVED = 4  # number of best programs to improve
 FIRST_S = 10.0  # that programs of the first batch have, whatever the time limit
-MOST_AGAIN = 3  # programs that may fail in one call of `run_again`
 
 
 def search(
@@ -115,53 +110,6 @@ def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[
         key=lambda evaluation: competition.scoring.gain(evaluation.score.value),  # type: ignore[union-attr,arg-type]
         reverse=True,
     )
-
-
-def run_again(
-    programs: Sequence[Evaluation],
-    competition: Competition,
-    executor: Executor,
-    console: PlainConsole,
-    submissions: dict[str | None, bytes | None],
-) -> tuple[Evaluation, bytes] | None:
-    """Runs programs in another competition, best first, until one is valid there or a few have failed; returns it with
-    its submission. `submissions` keeps the submission of each program, or `None`, from one call to the next."""
-    failed = 0
-    for place, evaluation in enumerate(programs, 1):
-        if evaluation.source not in submissions and failed < MOST_AGAIN:
-            [result] = executor.run_many([(evaluation.source or "", competition)])
-            if result.outcome == Outcome.INFRASTRUCTURE:
-                [result] = executor.run_many([(evaluation.source or "", competition)])
-            problem: str | None = result.detail or "no submission.csv was written"
-            if result.outcome == Outcome.OK and result.submission is not None:
-                problem = competition.grade(result.submission).error
-            submissions[evaluation.source] = None if problem else result.submission
-            if problem:
-                failed += 1
-                note = f"number {place} of {len(programs)} is skipped: when run again, {terminal_line(problem)}"
-                console.print(note, soft_wrap=True)
-        if submission := submissions.get(evaluation.source):
-            return evaluation, submission
-    return None
-
-
-def like_sample(submission: bytes, competition: Competition) -> bytes:
-    """A valid submission with the ids of the sample, which a program may have read as numbers, and in its order,
-    unless ids are not unique, or MLE-bench's code reads submissions."""
-    if competition.in_file_order or competition.grader:
-        return submission
-    ids = pd.read_csv(competition.sample_submission)[competition.id_column]
-    if not ids.is_unique:
-        return submission
-    table = competition.predictions(submission).apply(_whole).reindex(ids)  # labels were read as floats
-    sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
-    columns = {name: table[name].to_numpy() for name in competition.target_columns}
-    return csv_text(sample.assign(**columns)).encode()
-
-
-def _whole(values: pd.Series) -> pd.Series:
-    is_whole = values.dtype == float and (values % 1 == 0).all() and values.abs().max() < 2**53
-    return values.astype(int) if is_whole else values
 
 
 def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float) -> str:

@@ -1,10 +1,11 @@
 """`trl-mle solve`: finds the best submission in a given time."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import fmean, stdev
 from time import monotonic
 
 from rich.table import Table
@@ -12,10 +13,11 @@ from rich.table import Table
 from trl_mle.competitions import Competition, CompetitionError, load_competition
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.own import final_competition
+from trl_mle.evaluation.choosing import Chooser, like_sample
 from trl_mle.evaluation.harness import Harness, NoAnswerError, SamplingArguments, check_counts
 from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.results import failures, score_of
-from trl_mle.evaluation.submission_search import clock, like_sample, ranked, run_again, search
+from trl_mle.evaluation.submission_search import clock, ranked, search
 from trl_mle.execution import Executor
 from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
@@ -88,17 +90,17 @@ def solve(args: SolveArguments) -> Path:
         executor.check(competition)
         harness = _harness(args, competition, executor, folder)
         chosen: Evaluation | None = None
-        submissions: dict[str | None, bytes | None] = {}
+        chooser = None if final is None else Chooser(competition, final, executor, console)
 
         def write_best(evaluations: Sequence[Evaluation]) -> None:
             nonlocal chosen
             programs = ranked(evaluations, competition)
             if not programs:
                 return
-            if final is None:  # its files were kept when it ran
+            if chooser is None:  # its files were kept when it ran
                 chosen, best = programs[0], folder / "best_solutions" / competition.slug
                 program, submission = (best / PROGRAM).read_bytes(), (best / SUBMISSION).read_bytes()
-            elif again := run_again(programs, final, executor, console, submissions):
+            elif again := chooser.choose(programs, lambda: harness.log.now() < args.budget_s):
                 chosen, submission = again
                 program = (chosen.source or "").encode("utf-8", errors="backslashreplace")
             else:
@@ -114,9 +116,11 @@ def solve(args: SolveArguments) -> Path:
             raise
     if chosen is None:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)
-        reason = "no valid program was valid when run again" if submissions else "no program made a valid submission"
+        reason = "no program made a valid submission"
+        if chooser and chooser.submissions:
+            reason = "no valid program was valid when run again"
         raise ValueError(f"{reason} ({harness.log.path}): raise --budget, or use another policy")
-    _report(evaluations, chosen, harness, final is not None, folder)
+    _report(evaluations, chosen, harness, chooser, folder)
     return folder / SUBMISSION
 
 
@@ -155,10 +159,12 @@ def with_rows_for_the_report(competition: Competition) -> Competition:
 
 
 def _report(
-    evaluations: Sequence[Evaluation], chosen: Evaluation, harness: Harness, is_final: bool, folder: Path
+    evaluations: Sequence[Evaluation], chosen: Evaluation, harness: Harness, chooser: Chooser | None, folder: Path
 ) -> None:
-    competition = harness.competition
-    place = 1 + [evaluation.source for evaluation in ranked(evaluations, competition)].index(chosen.source)
+    competition, programs = harness.competition, ranked(evaluations, harness.competition)
+    folds = chooser.scores if chooser else {}
+    programs = chooser.ordered(programs) if chooser else programs
+    place = 1 + [evaluation.source for evaluation in programs].index(chosen.source)
     facts = facts_table()
     facts.add_row("competition", competition.id)
     facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
@@ -166,9 +172,13 @@ def _report(
     facts.add_row("programs", f"{len(evaluations)} in {clock(harness.log.now())}, {valid} of them valid")
     what = "the best of them" if place == 1 else f"number {place} of them, the best that ran again"
     rows = "half of the hidden rows" if competition.holdout else "the hidden rows"
-    facts.add_row("chosen", f"{what}, by their scores on {rows}")
-    facts.add_row("", f"{score_of(chosen):.5g}")
-    if is_final:
+    if on_folds := folds.get(chosen.source or ""):
+        facts.add_row("chosen", f"{what}, by their mean scores on four folds of the labelled rows")
+        facts.add_row("", _with_spread(on_folds))
+    else:
+        facts.add_row("chosen", f"{what}, by their scores on {rows}")
+        facts.add_row("", f"{score_of(chosen):.5g}")
+    if chooser:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     elif competition.holdout:
         score = competition.grade(folder / SUBMISSION)
@@ -179,19 +189,26 @@ def _report(
     facts.add_row("program", str(folder / PROGRAM))
     console = PlainConsole()
     console.print(facts)
-    console.print(_candidates(harness, evaluations))
+    console.print(_candidates(harness, programs[:SHOWN], folds))
 
 
-def _candidates(harness: Harness, evaluations: Sequence[Evaluation]) -> Table:
-    """The best programs."""
+def _with_spread(scores: Sequence[float]) -> str:
+    return f"{fmean(scores):.5g} ± {stdev(scores):.2g}"
+
+
+def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping[str, Sequence[float]]) -> Table:
+    """The best programs, with the mean and the standard deviation of their scores on folds, if any ran there."""
     competition, samples = harness.competition, harness.log.samples
     numbers = {evaluation.source: index for (_, index), sample in samples.items() if (evaluation := sample.evaluation)}
-    table = Table("program", competition.metric, "Δt (s)", "written", "idea", title="the best programs")
+    columns = ["program", competition.metric, *["four folds"] * bool(folds), "Δt (s)", "written", "idea"]
+    table = Table(*columns, title="the best programs")
     table.columns[-1].overflow = "fold"
-    for evaluation in ranked(evaluations, competition)[:SHOWN]:
+    for evaluation in programs:
         number = numbers[evaluation.source]
         sample = samples[competition.id, number]
         parent = "" if sample.parent is None else f" {sample.parent}"
-        figures = f"{score_of(evaluation):.5g}", f"{evaluation.duration_s or 0:.2f}"
+        on_folds = folds.get(evaluation.source or "")
+        spread = [_with_spread(on_folds) if on_folds else ""] * bool(folds)
+        figures = f"{score_of(evaluation):.5g}", *spread, f"{evaluation.duration_s or 0:.2f}"
         table.add_row(str(number), *figures, f"{sample.step}{parent}", terminal_line(sample.idea or ""))
     return table

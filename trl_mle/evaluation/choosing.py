@@ -1,0 +1,102 @@
+"""Chooses which program of an own table predicts the rows without labels."""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+import pandas as pd
+
+from trl_mle.competitions import Competition, Score
+from trl_mle.competitions.competition import invalid
+from trl_mle.competitions.own import folds
+from trl_mle.competitions.prepared import csv_text
+from trl_mle.evaluation.results import score_of
+from trl_mle.execution import Executor, Outcome
+from trl_mle.rewards import Evaluation
+from trl_mle.showing import PlainConsole, terminal_line
+
+
+BEST = 8  # programs that run on the folds (docs/results.md)
+MOST_AGAIN = 3  # programs that may fail with all labels, in one call of `choose`
+
+
+class Chooser:
+    """
+    Runs programs again, each once: on the folds of a competition that [`~trl_mle.competitions.own.new_competition`]
+    made with unlabelled rows, and finally with all labels.
+
+    Args:
+        competition ([`Competition`]), final ([`Competition`]):
+            That of the search, and the one with the unlabelled rows.
+        executor ([`~trl_mle.execution.Executor`]), console (`PlainConsole`):
+            Runs the programs; gets a line for each that is skipped.
+    """
+
+    def __init__(self, competition: Competition, final: Competition, executor: Executor, console: PlainConsole):
+        self.final, self.gain, self.folds = final, competition.scoring.gain, folds(competition)
+        self.executor, self.console = executor, console
+        self.scores: dict[str, list[float]] = {}  # on the hidden rows and the folds; empty if a run has failed
+        self.submissions: dict[str, bytes | None] = {}  # with all labels; `None` if it was invalid
+
+    def choose(self, programs: Sequence[Evaluation], has_time: Callable[[], bool]) -> tuple[Evaluation, bytes] | None:
+        """Chooses among valid programs, the best on the hidden rows first. While there is time, the first few run on
+        the folds, and are ordered by their mean score. Returns the first that is valid with all labels, and its
+        submission, or `None` if several have failed."""
+        failed = 0
+        for place, evaluation in enumerate(self.ordered(programs, has_time), 1):
+            source = evaluation.source or ""
+            if source not in self.submissions and failed < MOST_AGAIN:
+                [(score, submission)] = self._run(source, [self.final])
+                self.submissions[source] = submission if score.valid else None
+                if not score.valid:
+                    failed += 1
+                    what = terminal_line(score.error or "")
+                    note = f"number {place} of {len(programs)} is skipped: when run again, {what}"
+                    self.console.print(note, soft_wrap=True)
+            if submission := self.submissions.get(source):
+                return evaluation, submission
+        return None
+
+    def ordered(
+        self, programs: Sequence[Evaluation], has_time: Callable[[], bool] = lambda: False
+    ) -> list[Evaluation]:
+        """The programs in the order in which they are chosen."""
+        for evaluation in programs[:BEST] if self.folds else ():
+            source = evaluation.source or ""
+            if source not in self.scores and has_time():
+                on_folds = [score.value for score, _ in self._run(source, self.folds)]
+                values = [score_of(evaluation), *on_folds]
+                self.scores[source] = [] if None in values else values
+        tried = [evaluation for evaluation in programs[:BEST] if self.scores.get(evaluation.source or "")]
+        best = sorted(tried, key=lambda item: self.gain(fmean(self.scores[item.source or ""])), reverse=True)
+        return [*best, *(evaluation for evaluation in programs if evaluation not in tried)]
+
+    def _run(self, source: str, competitions: Sequence[Competition]) -> list[tuple[Score, bytes | None]]:
+        results = self.executor.run_many([(source, competition) for competition in competitions])
+        scores = []
+        for result, competition in zip(results, competitions, strict=True):
+            if result.outcome == Outcome.INFRASTRUCTURE:
+                [result] = self.executor.run_many([(source, competition)])
+            if result.outcome == Outcome.OK and result.submission is not None:
+                scores.append((competition.grade(result.submission), result.submission))
+            else:
+                scores.append((invalid(result.detail or "no submission.csv was written"), None))
+        return scores
+
+
+def like_sample(submission: bytes, competition: Competition) -> bytes:
+    """A valid submission with the ids of the sample, which a program may have read as numbers, and in its order,
+    unless ids are not unique, or MLE-bench's code reads submissions."""
+    if competition.in_file_order or competition.grader:
+        return submission
+    ids = pd.read_csv(competition.sample_submission)[competition.id_column]
+    if not ids.is_unique:
+        return submission
+    table = competition.predictions(submission).apply(_whole).reindex(ids)  # labels were read as floats
+    sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
+    columns = {name: table[name].to_numpy() for name in competition.target_columns}
+    return csv_text(sample.assign(**columns)).encode()
+
+
+def _whole(values: pd.Series) -> pd.Series:
+    is_whole = values.dtype == float and (values % 1 == 0).all() and values.abs().max() < 2**53
+    return values.astype(int) if is_whole else values
