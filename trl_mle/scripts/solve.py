@@ -23,7 +23,7 @@ from trl_mle.execution.options import make_executor
 from trl_mle.files import alone_in, write_whole
 from trl_mle.rewards import Evaluation
 from trl_mle.scripts.printing import facts_table
-from trl_mle.showing import PlainConsole, metric_name, terminal_line
+from trl_mle.showing import PlainConsole, metric_name, number, terminal_line
 
 
 LOG, SUBMISSION, PROGRAM = "programs.jsonl", "submission.csv", "solution.py"
@@ -193,7 +193,7 @@ def _report(
 
 
 def _with_spread(scores: Sequence[float]) -> str:
-    return f"{fmean(scores):.5g} ± {stdev(scores):.2g}"
+    return f"{fmean(scores):.5g} ± {number(stdev(scores))}"
 
 
 def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping[str, Sequence[float]]) -> Table:
