@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from trl_mle.competitions import load_competition
+from trl_mle.competitions.own import final_competition
 from trl_mle.files import alone_in, write_whole
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.showing import for_terminal
@@ -68,16 +69,28 @@ def quickstart(settings: dict[str, Any], folder: Path) -> int:
         return code
     # Threads on busy cores wait for each other at every layer
     environment = {"OMP_NUM_THREADS": str(idle_cores())} | os.environ | ({} if settings["model"] else QUIET)
+    sandbox = "none" if code else "auto"
     try:
-        for command in commands(settings, folder, sandbox="none" if code else "auto"):
+        for command in commands(settings, folder, sandbox):
             if code := run_until_we_end([str(part) for part in command], env=environment):
                 return code
     except KeyboardInterrupt:
         print("\ntrl-mle: interrupted; the same command with --resume (make resume) goes on", file=sys.stderr)
         raise
-    print(for_terminal(f"next             trl-mle report {shlex.quote(str(folder / 'policy'))}"))
-    print("                 trl-mle new TABLE.csv --target COLUMN --metric METRIC")
+    print(for_terminal(what_next(settings, folder / "policy", sandbox)))
     return 0
+
+
+def what_next(settings: dict[str, Any], policy: Path, sandbox: str) -> str:
+    """The commands that use what was trained, as they can be typed here."""
+    name = settings["competition"]
+    ours = "trl-mle" if shutil.which("trl-mle") else os.path.relpath(Path(sys.executable).with_name("trl-mle"))
+    solve = [ours, "solve", name, "--policy", str(policy), "--budget", "10m" if settings["model"] else "2m"]
+    solve += ["--sandbox", "none"] if sandbox == "none" else []
+    is_final = final_competition(load_competition(name)) is not None
+    aim = "predicts the unlabelled rows, in submission.csv" if is_final else "writes the best submission.csv it finds"
+    report = shlex.join([ours, "report", str(policy)])
+    return f"next             {shlex.join(solve)}\n{' ' * 17}({aim})\n{' ' * 17}{report}"
 
 
 def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[list[Any]]:
