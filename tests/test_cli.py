@@ -210,7 +210,7 @@ def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
     [
         (["prompt", "winne"], "unknown competition 'winne'; did you mean 'wine'?"),
         (["dokter"], "there is no 'dokter'; did you mean 'doctor'?"),
-        (["grade", "wine", "nowhere.csv"], "there is no submission nowhere.csv"),
+        (["grade", "wine", "nowhere.csv"], "'nowhere.csv'"),
         (["solve", "wine", "--policy", "x", "--bugdet", "3m"], "--bugdet"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
     ],

@@ -24,8 +24,6 @@ from trl_mle.showing import PlainConsole, for_terminal, metric_name, number
 def grade(args: argparse.Namespace) -> int:
     """Scores a submission; exit code 1 if it is invalid."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
-    if not Path(args.submission).exists():
-        raise FileNotFoundError(f"there is no submission {args.submission}")
     score = competition.grade(Path(args.submission).read_bytes())
     thresholds, won, beaten = medal_thresholds(competition), None, None
     if thresholds is not None and score.full is not None:
@@ -53,8 +51,6 @@ def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 if it makes no valid submission."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
     path, output = Path(args.solution), Path(args.output) if args.output else None
-    if not path.exists():
-        raise FileNotFoundError(f"there is no program {path}")
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         raise FileNotFoundError(f"--output {output}: name a file in a folder that exists")
     text = path.read_text(encoding="utf-8")
@@ -81,8 +77,6 @@ def run(args: argparse.Namespace) -> int:
     table.add_row("milestones", f"{len(evaluation.milestones)} of {len(MILESTONES)}")
     if missed:
         table.add_row("", f"not reached: {', '.join(missed)}")
-    if output is not None and evaluation.valid:
-        table.add_row("submission", str(output))
     return _report(competition, evaluation.score, facts, table, args.json)
 
 

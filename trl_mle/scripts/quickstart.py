@@ -87,10 +87,9 @@ def what_next(settings: dict[str, Any], policy: Path, sandbox: str) -> str:
     ours = "trl-mle" if shutil.which("trl-mle") else os.path.relpath(Path(sys.executable).with_name("trl-mle"))
     solve = [ours, "solve", name, "--policy", str(policy), "--budget", "10m" if settings["model"] else "2m"]
     solve += ["--sandbox", "none"] if sandbox == "none" else []
-    is_final = final_competition(load_competition(name)) is not None
-    aim = "predicts the unlabelled rows, in submission.csv" if is_final else "writes the best submission.csv it finds"
-    report = shlex.join([ours, "report", str(policy)])
-    return f"next             {shlex.join(solve)}\n{' ' * 17}({aim})\n{' ' * 17}{report}"
+    rows = "hidden rows" if final_competition(load_competition(name)) is None else "rows without labels"
+    lines = [shlex.join(solve), f"(predicts the {rows}: submission.csv)", shlex.join([ours, "report", str(policy)])]
+    return f"{'next':<17}" + f"\n{'':<17}".join(lines)
 
 
 def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[list[Any]]:
