@@ -30,10 +30,8 @@ OURS = (sys.executable, "-m", "trl_mle.cli")
 def run(args: argparse.Namespace) -> int:
     """Checks the arguments before anything is written, and runs the quickstart."""
     folder = Path(args.output_dir)
-    options = {name: getattr(args, name) for name in ("competition", "seed", "model")}
-    settings = find_settings(
-        folder, args.resume, {name: value for name, value in options.items() if value is not None}
-    )
+    options = {name: value for name in DEFAULTS if (value := getattr(args, name)) is not None}
+    settings = find_settings(folder, args.resume, options)
     load_competition(settings["competition"], holdout=0.5)  # names first, before steps that take a minute
     if settings["model"] is None:
         find_tasks(settings["competition"])  # or a ValueError
