@@ -155,17 +155,23 @@ def test_run(trl_mle, wine, tmp_path, one_sandbox):
     solution.write_text(PROGRAM.replace("input/test.csv", "input/tests.csv"))
     code, out, _ = trl_mle("run", "wine", solution)
     assert code == 1
-    for part in ("outcome      error", "FileNotFoundError", "milestones   2 of 7", "not reached: test_data", "-9.8"):
+    for part in ("outcome      error", "FileNotFoundError", "milestones   2 of 7", "not reached: test_data"):
         assert part in out
     report = json.loads(trl_mle("run", "wine", solution, "--json")[1])
     assert (report["outcome"], report["valid"], report["score"], report["reward"]) == ("error", False, None, -9.8)
-    solution.write_text('import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")')
+    solution = solution.with_suffix(".ipynb")
+    cells = ["%matplotlib inline\nimport shutil", 'shutil.copy("input/sample_submission.csv", "submission.csv")']
+    code = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    solution.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": "A guess"}, *code]}))
     score = load_competition("wine", holdout=0.5).grade(wine.sample_submission)
     expected = {"score": score.value, "held_out": score.held_out, "full": score.full}
     assert len(set(expected.values())) == 3
     for command in (("grade", "wine", wine.sample_submission), ("run", "wine", solution)):
         report = json.loads(trl_mle(*command, "--holdout", "0.5", "--json")[1])
         assert expected.items() <= report.items()
+    code, out, _ = trl_mle("run", "wine", solution, "--output", tmp_path / "kept.csv")
+    assert (code, out.count(f"{score.full:.5f}")) == (0, 2)  # beside itself, as the constant guess
+    assert (tmp_path / "kept.csv").read_bytes() == wine.sample_submission.read_bytes()
 
 
 def test_prompt(trl_mle, wine):
@@ -204,7 +210,7 @@ def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
     [
         (["prompt", "winne"], "unknown competition 'winne'; did you mean 'wine'?"),
         (["dokter"], "there is no 'dokter'; did you mean 'doctor'?"),
-        (["grade", "wine", "nowhere.csv"], "there is no submission nowhere.csv"),
+        (["grade", "wine", "nowhere.csv"], "'nowhere.csv'"),
         (["solve", "wine", "--policy", "x", "--bugdet", "3m"], "--bugdet"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
     ],

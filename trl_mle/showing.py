@@ -89,7 +89,7 @@ def metric_name(name: str, higher_is_better: bool) -> str:
 def in_words(seconds: float) -> str:
     """A duration with the precision of an estimate: `48 s`, `5 min`, `2 h 10 min`."""
     if seconds < 90:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.{1 if seconds < 1 else 0}f} s"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"

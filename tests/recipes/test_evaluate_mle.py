@@ -124,7 +124,7 @@ def test_half_of_the_rows_are_held_out(server, tmp_path, monkeypatch, capsys, on
     row = results(tmp_path)["wine", "x"]
     assert (row["best_score"], row["on_all_rows"]["best_score"]) == (score.held_out, score.full)
     out = " ".join(capsys.readouterr().out.split())
-    assert "scores on held-out rows, the best chosen on the others" in out
+    assert "scores on held-out rows, the best chosen on validation rows" in out
     assert f"best program: accuracy {score.held_out:.4f} on held-out rows ─" in out
     evaluate(monkeypatch, *options, code=2)
     assert "was made with other settings (holdout)" in capsys.readouterr().err

@@ -46,7 +46,7 @@ def test_three_commands(quickstart, commands, tmp_path, monkeypatch, capsys):
     """With as many threads as cores are idle."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert quickstart("--competition", "wine", "--seed", "3") == (0, [STARTER, TRAIN, EVALUATE])
-    assert f"next             trl-mle report {tmp_path}/out/policy" in capsys.readouterr().out
+    assert f" solve wine --policy {tmp_path}/out/policy --budget 2m\n" in capsys.readouterr().out
     for command, options in commands[1:]:
         assert of(command, "--competitions") == "wine"
         assert options["env"]["OMP_NUM_THREADS"] == "2"

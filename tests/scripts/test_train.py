@@ -94,7 +94,9 @@ def offline(*args, **kwargs):
 @pytest.mark.slow
 def test_run_and_resume(tiny_model, tmp_path, run_script, capsys):
     run_script(*arguments(tiny_model, tmp_path / "policy", "--max_steps", "2"))
-    assert "step 2/2  reward -10.00  valid   0%" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "step 2/2  reward -10.00  valid   0%" in out
+    assert "grad_norm" not in out  # one line a step
     saved = {path.name for path in (tmp_path / "policy").iterdir()}
     assert {"model.safetensors", "chat_template.jinja", "README.md", "trainer_state.json", "checkpoint-2"} <= saved
     asked_for = json.loads((tmp_path / "policy" / "arguments.json").read_text())

@@ -48,8 +48,8 @@ class EvaluationArguments(SamplingArguments):
     holdout: float = field(
         default=0.0,
         metadata={
-            "help": "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use "
-            "the value of training."
+            "help": "Share of the hidden rows to hold out, for reports; the best programs are chosen on the others. "
+            "Use the value of training."
         },
     )
     num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
@@ -172,7 +172,7 @@ def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Ta
     table.caption_justify = "left"
     table.caption = f"best of {K}: the mean over all sets of {K} with a valid program, and its 95% interval"
     if chosen_by_validation(rows):
-        table.caption += "; scores on held-out rows, the best chosen on the others"
+        table.caption += "; scores on held-out rows, the best chosen on validation rows"
     return table
 
 

@@ -138,7 +138,7 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     counts = sorted({row["num_samples"] for row in rows})
     chosen = "Scores on the hidden answers of the best program by that score."
     if chosen_by_validation(rows):
-        chosen = "Scores on the held-out rows of the best program by the score on the others."
+        chosen = "Scores on the held-out rows of the best program by its score on the validation rows."
     tables = {
         "Programs": program_table(rows),
         f"Best of {' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} programs": main_table(rows),

@@ -21,7 +21,7 @@ class MLEScriptArguments(ExecutorArguments):
     )
     data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
     holdout: float = field(
-        default=0.0, metadata={"help": "Share of the hidden rows kept from training, for reports; 0 as in the paper."}
+        default=0.0, metadata={"help": "Share of the hidden rows to hold out, for reports; 0 as in the paper."}
     )
     training_cores: int = field(
         default=0, metadata={"help": "Cores that programs leave to training; 0: both share all of them."}

@@ -1,6 +1,7 @@
 """Extracts the program from a completion."""
 
 import ast
+import json
 import re
 from dataclasses import dataclass, field
 
@@ -28,6 +29,15 @@ READS = 20  # how often a text without fences is parsed, at most
 def given_program(text: str) -> str:
     """The program in an answer that should be one: all of it, or what is in a fence if it is not Python."""
     return (extract_code(text) if "```" in text and _wrong_line(text) is not None else None) or text
+
+
+def notebook_program(text: str) -> str:
+    """The code cells of an `.ipynb` file, without a notebook's commands. Raises `ValueError` if it is no notebook."""
+    try:
+        cells = [cell["source"] for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise ValueError("the file holds no Jupyter notebook of format 4: save it as one, or as .py") from error
+    return "\n\n".join(_code("".join(cell).split("\n")) for cell in cells)
 
 
 def extract_code(completion: str) -> str | None:

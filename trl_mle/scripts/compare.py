@@ -6,11 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from trl_mle.evaluation import result_tables
 from trl_mle.report.training_run import TrainingRun, percent, read_run
+from trl_mle.scripts.printing import figures_table
 from trl_mle.showing import PlainConsole, number
 
 
@@ -65,9 +65,7 @@ def training_table(run: TrainingRun, rows: Sequence[Mapping[str, Any]]) -> list[
 
 def _table(title: str, lines: list[list[str]]) -> Table:
     """A table whose first line is the header; a repeated competition or system is left blank."""
-    table = Table(title=title, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for i, name in enumerate(lines[0]):
-        table.add_column(name, overflow="fold", justify="left" if i < 2 else "right")
+    table = figures_table(*lines[0], left=2, title=title)
     for above, line in pairwise(lines):
         first = "" if line[0] == above[0] else line[0]
         second = "" if line[:2] == above[:2] else line[1]

@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.table import Table
@@ -11,8 +12,10 @@ from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.execution import Outcome
 from trl_mle.execution.options import ExecutorArguments, make_executor
+from trl_mle.files import write_whole
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter
 from trl_mle.prompts import estimate_tokens, scratch_prompt
+from trl_mle.prompts.extract import notebook_program
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.printing import facts_table, print_json
 from trl_mle.showing import PlainConsole, for_terminal, metric_name, number
@@ -21,8 +24,6 @@ from trl_mle.showing import PlainConsole, for_terminal, metric_name, number
 def grade(args: argparse.Namespace) -> int:
     """Scores a submission; exit code 1 if it is invalid."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
-    if not Path(args.submission).exists():
-        raise FileNotFoundError(f"there is no submission {args.submission}")
     score = competition.grade(Path(args.submission).read_bytes())
     thresholds, won, beaten = medal_thresholds(competition), None, None
     if thresholds is not None and score.full is not None:
@@ -49,29 +50,33 @@ def one_program(args: argparse.Namespace) -> ExecutorArguments:
 def run(args: argparse.Namespace) -> int:
     """Runs one program as training would; exit code 1 if it makes no valid submission."""
     competition = load_competition(args.competition, args.data_dir, args.holdout)
-    if not Path(args.solution).exists():
-        raise FileNotFoundError(f"there is no program {args.solution}")
-    source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
-    with make_executor(one_program(args)) as executor:
+    path, output = Path(args.solution), Path(args.output) if args.output else None
+    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
+        raise FileNotFoundError(f"--output {output}: name a file in a folder that exists")
+    text = path.read_text(encoding="utf-8")
+    source = (notebook_program(text) if path.suffix == ".ipynb" else text).strip("\n")  # as extracted
+    with TemporaryDirectory() as kept, make_executor(one_program(args)) as executor:
         executor.check(competition)
-        reward = MLEReward([competition], executor, AstInstrumenter())
+        reward = MLEReward([competition], executor, AstInstrumenter(), best_solutions_dir=kept)
         evaluation = reward.evaluate_program(source if source.strip() else None, competition)
+        if output is not None and evaluation.valid:
+            write_whole(output, Path(kept, competition.slug, "submission.csv").read_bytes())
     names = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
     facts = {"outcome": str(evaluation.outcome)} | {name: getattr(evaluation, name) for name in names}
     table = facts_table()
     table.add_row("competition", competition.id)
     ended = str(evaluation.outcome) if evaluation.outcome != Outcome.OK else "no valid submission"
     table.add_row("outcome", "valid submission" if evaluation.valid else ended)
-    table.add_row("", evaluation.detail or "")
+    if evaluation.detail:
+        table.add_row("", evaluation.detail)
+    if evaluation.valid:
+        _add_score(table, competition, evaluation.score)
     if evaluation.duration_s is not None:
         table.add_row("Δt", f"{evaluation.duration_s:.2f} s ({evaluation.cpu_s or 0:.2f} s of CPU time)")
     missed = [name for name in MILESTONES if name not in evaluation.milestones]
     table.add_row("milestones", f"{len(evaluation.milestones)} of {len(MILESTONES)}")
     if missed:
         table.add_row("", f"not reached: {', '.join(missed)}")
-    if evaluation.valid:
-        _add_score(table, competition, evaluation.score)
-    table.add_row("reward", "none" if evaluation.reward is None else f"{evaluation.reward:.5g}")
     return _report(competition, evaluation.score, facts, table, args.json)
 
 
@@ -85,21 +90,24 @@ def _report(competition: Competition, score: Score | None, facts: dict[str, Any]
     else:
         console = PlainConsole()
         console.print(table)
-        if output := facts.get("output"):
+        lines = (facts.get("output") or "").splitlines()
+        if output := "\n".join(line for line in lines if not line.startswith("milestone: ")):  # inserted by us
             console.rule("output")
             console.print(output)
     return 0 if score.valid else 1
 
 
 def _add_score(table: Table, competition: Competition, score: Score | None) -> None:
+    """Adds a score beside that of the sample submission, which guesses a constant."""
     if score is None or not score.valid:
         table.add_row("invalid", (score and score.error) or "")
         return
+    guess = competition.grade(competition.sample_submission)
     metric = metric_name(competition.metric, competition.higher_is_better)
-    table.add_row("score", f"{number(score.value, 5)} ({metric})")
-    if score.held_out is not None:
-        table.add_row("held out", number(score.held_out, 5))
-        table.add_row("all rows", number(score.full, 5))
+    for name, field in ("score", "value"), ("held out", "held_out"), ("all rows", "full"):
+        if field == "value" or score.held_out is not None:
+            beside = f"; a constant guess: {number(getattr(guess, field), 5)}" if guess.valid else ""
+            table.add_row(name, f"{number(getattr(score, field), 5)} ({metric}){beside}")
 
 
 def show_prompt(args: argparse.Namespace) -> int:

@@ -16,7 +16,7 @@ from trl_mle.competitions.reading import as_read, as_times, listed, read_options
 from trl_mle.competitions.table_checks import holds_times
 from trl_mle.rewards.mle_reward import lowest_valid_reward
 from trl_mle.scripts.printing import facts_table
-from trl_mle.showing import PlainConsole, metric_name
+from trl_mle.showing import PlainConsole, metric_name, number
 
 
 def new(args: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def new(args: argparse.Namespace) -> int:
         *_read(competition, args.target, options.get("date_format")),
         ("metric", metric_name(args.metric, competition.higher_is_better)),
         ("", f"prompts say: {competition.rule}"),
-        ("", f"a constant guess scores {score:.5g}"),
+        ("", f"a constant guess scores {number(score, 5)}"),
         ("to edit", f"{folder}/public/description.md, Overview: what prompts show"),
         ("then", f"trl-mle prompt {name}"),
         ("", f"trl-mle quickstart --competition {name}"),

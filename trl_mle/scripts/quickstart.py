@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from trl_mle.competitions import load_competition
+from trl_mle.competitions.own import final_competition
 from trl_mle.files import alone_in, write_whole
 from trl_mle.scripts.process_ends import run_until_we_end
 from trl_mle.showing import for_terminal
@@ -29,10 +30,8 @@ OURS = (sys.executable, "-m", "trl_mle.cli")
 def run(args: argparse.Namespace) -> int:
     """Checks the arguments before anything is written, and runs the quickstart."""
     folder = Path(args.output_dir)
-    options = {name: getattr(args, name) for name in ("competition", "seed", "model")}
-    settings = find_settings(
-        folder, args.resume, {name: value for name, value in options.items() if value is not None}
-    )
+    options = {name: value for name in DEFAULTS if (value := getattr(args, name)) is not None}
+    settings = find_settings(folder, args.resume, options)
     load_competition(settings["competition"], holdout=0.5)  # names first, before steps that take a minute
     if settings["model"] is None:
         find_tasks(settings["competition"])  # or a ValueError
@@ -68,16 +67,27 @@ def quickstart(settings: dict[str, Any], folder: Path) -> int:
         return code
     # Threads on busy cores wait for each other at every layer
     environment = {"OMP_NUM_THREADS": str(idle_cores())} | os.environ | ({} if settings["model"] else QUIET)
+    sandbox = "none" if code else "auto"
     try:
-        for command in commands(settings, folder, sandbox="none" if code else "auto"):
+        for command in commands(settings, folder, sandbox):
             if code := run_until_we_end([str(part) for part in command], env=environment):
                 return code
     except KeyboardInterrupt:
         print("\ntrl-mle: interrupted; the same command with --resume (make resume) goes on", file=sys.stderr)
         raise
-    print(for_terminal(f"next             trl-mle report {shlex.quote(str(folder / 'policy'))}"))
-    print("                 trl-mle new TABLE.csv --target COLUMN --metric METRIC")
+    print(for_terminal(what_next(settings, folder / "policy", sandbox)))
     return 0
+
+
+def what_next(settings: dict[str, Any], policy: Path, sandbox: str) -> str:
+    """The commands that use what was trained, as they can be typed here."""
+    name = settings["competition"]
+    ours = "trl-mle" if shutil.which("trl-mle") else os.path.relpath(Path(sys.executable).with_name("trl-mle"))
+    solve = [ours, "solve", name, "--policy", str(policy), "--budget", "10m" if settings["model"] else "2m"]
+    solve += ["--sandbox", "none"] if sandbox == "none" else []
+    rows = "hidden rows" if final_competition(load_competition(name)) is None else "rows without labels"
+    lines = [shlex.join(solve), f"(predicts the {rows}: submission.csv)", shlex.join([ours, "report", str(policy)])]
+    return f"{'next':<17}" + f"\n{'':<17}".join(lines)
 
 
 def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[list[Any]]:

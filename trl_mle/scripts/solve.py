@@ -33,8 +33,8 @@ SHOWN = 5  # programs of the table at the end
 @dataclass(kw_only=True)
 class SolveArguments(SamplingArguments):
     """Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best
-    one. Half of the hidden rows choose it, and its score on the others is reported. In a folder made by `trl-mle new
-    --test`, all hidden rows choose the program, which runs again with all labels and predicts the unlabelled rows. The
+    one. Half of the hidden rows choose it, and half are held out. In a folder made by `trl-mle new --test`, the mean
+    score on folds of the labelled rows chooses, and the program runs again with all labels and predicts the rest. The
     best submission so far is always on disk. Running the command again resumes the search."""
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
@@ -170,21 +170,20 @@ def _report(
     facts.add_row("metric", metric_name(competition.metric, competition.higher_is_better))
     valid = sum(evaluation.valid for evaluation in evaluations)
     facts.add_row("programs", f"{len(evaluations)} in {clock(harness.log.now())}, {valid} of them valid")
-    what = "the best of them" if place == 1 else f"number {place} of them, the best that ran again"
-    rows = "half of the hidden rows" if competition.holdout else "the hidden rows"
+    facts.add_row("chosen", "the best of them" if place == 1 else f"number {place} of them, the best that ran again")
     if on_folds := folds.get(chosen.source or ""):
-        facts.add_row("chosen", f"{what}, by their mean scores on four folds of the labelled rows")
-        facts.add_row("", _with_spread(on_folds))
+        facts.add_row("score", f"{_with_spread(on_folds)}, of four folds of the labelled rows")
     else:
-        facts.add_row("chosen", f"{what}, by their scores on {rows}")
-        facts.add_row("", f"{score_of(chosen):.5g}")
+        facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it: it is too good")
+    guess = competition.grade(competition.sample_submission)
     if chooser:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     elif competition.holdout:
-        score = competition.grade(folder / SUBMISSION)
-        facts.add_row("held out", f"{score.held_out:.5g}, on the other half")
-    else:
-        facts.add_row("", "the rows that it was chosen on: they cannot be split, and the score is too good")
+        facts.add_row("held out", number(competition.grade(folder / SUBMISSION).held_out, 5))
+    if guess.valid:
+        facts.add_row(
+            "constant", f"{number(guess.held_out if competition.holdout else guess.value, 5)}, a guess's score"
+        )
     facts.add_row("submission", str(folder / SUBMISSION))
     facts.add_row("program", str(folder / PROGRAM))
     console = PlainConsole()
@@ -193,14 +192,14 @@ def _report(
 
 
 def _with_spread(scores: Sequence[float]) -> str:
-    return f"{fmean(scores):.5g} ± {number(stdev(scores))}"
+    return f"{number(fmean(scores), 5)} ± {number(stdev(scores))}"
 
 
 def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping[str, Sequence[float]]) -> Table:
     """The best programs, with the mean and the standard deviation of their scores on folds, if any ran there."""
     competition, samples = harness.competition, harness.log.samples
     numbers = {evaluation.source: index for (_, index), sample in samples.items() if (evaluation := sample.evaluation)}
-    columns = ["program", competition.metric, *["four folds"] * bool(folds), "Δt (s)", "written", "idea"]
+    columns = ["program", "score", *["four folds"] * bool(folds), "Δt (s)", "written", "idea"]
     table = Table(*columns, title="the best programs")
     table.columns[-1].overflow = "fold"
     for evaluation in programs:
@@ -209,6 +208,6 @@ def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping
         parent = "" if sample.parent is None else f" {sample.parent}"
         on_folds = folds.get(evaluation.source or "")
         spread = [_with_spread(on_folds) if on_folds else ""] * bool(folds)
-        figures = f"{score_of(evaluation):.5g}", *spread, f"{evaluation.duration_s or 0:.2f}"
+        figures = number(score_of(evaluation), 5), *spread, f"{evaluation.duration_s or 0:.2f}"
         table.add_row(str(number), *figures, f"{sample.step}{parent}", terminal_line(sample.idea or ""))
     return table

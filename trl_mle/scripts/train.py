@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from transformers import PrinterCallback, ProgressCallback, TrainerCallback, TrainerControl, TrainerState
+from transformers import TrainerCallback, TrainerControl, TrainerState
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from trl_mle.competitions import CompetitionError, TaskSet
@@ -54,8 +54,6 @@ def main(script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_ar
             if trainer.is_world_process_zero():
                 stack.enter_context(alone_in(output_dir))
                 checks.check_no_other_run(output_dir, checkpoint)  # again: another may have ended meanwhile
-        trainer.remove_callback(PrinterCallback if training_args.disable_tqdm else ProgressCallback)
-        trainer.add_callback(MLEProgressCallback())
         arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
         trainer.add_callback(ArgumentsCallback({name: arguments[name] for name in ARGUMENTS_KEPT}))
         trainer.accelerator.print(executor.description)
@@ -140,6 +138,7 @@ def make_trainer(
         reward_funcs=[reward, *further_rewards],
         args=training_args,
         competitions=tasks,
+        callbacks=[MLEProgressCallback()],
         quantization_config=get_quantization_config(model_args),
         peft_config=get_peft_config(model_args),
     )

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
@@ -14,7 +13,7 @@ from rich.text import Text
 
 from trl_mle.report.training_run import TrainingRun, has_ended, percent, read_run
 from trl_mle.rewards.progress import RUNNING_FILE
-from trl_mle.scripts.printing import facts_table
+from trl_mle.scripts.printing import facts_table, figures_table
 from trl_mle.showing import PlainConsole, number
 
 
@@ -62,8 +61,9 @@ def view(folder: Path) -> Group:
 
 
 def _competitions(run: TrainingRun) -> Table:
-    """A row for each; the best score is on the held-out rows, where there are some."""
-    table = _table("competition", "programs", "valid", "valid lately", "Δt (s)", "best")
+    """A row for each; the score of the best program is on the held-out rows, where there are some."""
+    shown = "best, held out" if any("held_out" in row for row in run.best) else "best"
+    table = figures_table("competition", "programs", "valid", "valid lately", "Δt (s)", shown)
     best = {row["competition"]: f"{row['reported']:.5g} {'↑' if row['higher_is_better'] else '↓'}" for row in run.best}
     for competition in run.competitions:
         programs = run.programs(competition)
@@ -89,17 +89,10 @@ def _running(folder: Path) -> str:
 
 
 def _steps(run: TrainingRun) -> Table:
-    table = _table("step", *COLUMNS)
+    table = figures_table("step", *COLUMNS, left=0)
     for entry in [entry for entry in run.history if "reward" in entry][-LAST_STEPS:]:
         valid = entry.get("mle/valid_rate")
         figures = {name: number(entry.get(key)) for name, key in COLUMNS.items()}
         figures["valid"] = "-" if valid is None else percent(valid)
         table.add_row(str(entry["step"]), *figures.values())
-    return table
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in columns:
-        table.add_column(name, justify="left" if name == "competition" else "right", overflow="fold")
     return table

@@ -3,10 +3,8 @@
 import json
 import random
 import time
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from datasets import Dataset
@@ -18,6 +16,7 @@ from trl_mle.competitions import load_competition
 from trl_mle.rewards.progress import ARGUMENTS_FILE
 from trl_mle.showing import PlainConsole, for_markdown
 from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
+from trl_mle.trainer.progress_callback import TimeLeftCallback
 
 
 CHAT_TEMPLATE = Path(__file__).with_name("chat_template.jinja").read_text(encoding="utf-8")
@@ -100,36 +99,26 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
     return model
 
 
-class Bar(ProgressCallback):
-    """The progress bar, without a line of figures at its end."""
-
-    def on_log(self, *args: Any, **kwargs: Any) -> None:
-        pass
-
-
 def _training_arguments(config: StarterConfig, max_steps: int) -> SFTConfig:
-    with warnings.catch_warnings():
-        # Older versions of transformers know no other name
-        warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
-        args = SFTConfig(
-            output_dir=config.output_dir,
-            max_steps=max_steps,
-            num_train_epochs=1,  # sketching another program is cheaper than training twice on the same one
-            # Many small steps: with batches of 64, and so a quarter of the steps, hardly any program was valid.
-            per_device_train_batch_size=16,
-            learning_rate=6e-3,
-            lr_scheduler_type="cosine",
-            warmup_steps=20,
-            logging_strategy="no",  # the progress bar is enough
-            save_strategy="no",
-            report_to="none",
-            use_cpu=not torch.accelerator.is_available(),
-            bf16=False,
-            gradient_checkpointing=False,
-            completion_only_loss=True,
-            max_length=1536,
-            seed=config.seed,
-        )
+    args = SFTConfig(
+        output_dir=config.output_dir,
+        max_steps=max_steps,
+        num_train_epochs=1,  # sketching another program is cheaper than training twice on the same one
+        # Many small steps: with batches of 64, and so a quarter of the steps, hardly any program was valid.
+        per_device_train_batch_size=16,
+        learning_rate=6e-3,
+        lr_scheduler_type="cosine",
+        warmup_steps=20,
+        logging_steps=0.05,  # of all: when the time left is said
+        save_strategy="no",
+        report_to="none",
+        use_cpu=not torch.accelerator.is_available(),
+        bf16=False,
+        gradient_checkpointing=False,
+        completion_only_loss=True,
+        max_length=1536,
+        seed=config.seed,
+    )
     args._n_gpu = min(args.n_gpu, 1)  # DataParallel would multiply the batch
     return args
 
@@ -149,7 +138,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     trainer = SFTTrainer(model=model, args=args, train_dataset=corpus, processing_class=tokenizer)
     console.print(f"3/3 Training {model.num_parameters():,} parameters on {args.device}")
     trainer.remove_callback(ProgressCallback)
-    trainer.add_callback(Bar())
+    trainer.add_callback(TimeLeftCallback())
     trainer.train()
 
     folder = Path(config.output_dir)

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from accelerate.utils import gather_object
 from datasets import Dataset, IterableDataset
-from transformers import PreTrainedModel
-from transformers.trainer import TRAINER_STATE_NAME
+from transformers import PreTrainedModel, PrinterCallback
+from transformers.trainer import DEFAULT_PROGRESS_CALLBACK, TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 from trl.extras.profiling import profiling_context
@@ -29,6 +29,7 @@ from trl_mle.trainer.gradient.comparison import Comparison
 from trl_mle.trainer.gradient.weighting import Weighting, weight_metrics
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.program_metrics import batch_metrics
+from trl_mle.trainer.progress_callback import MLEProgressCallback
 from trl_mle.trainer.rescue import Rescue
 
 
@@ -112,6 +113,8 @@ class MLEGRPOTrainer(GRPOTrainer):
         super().__init__(
             model, reward_funcs, args=args, train_dataset=train_dataset, eval_dataset=eval_dataset, **kwargs
         )
+        if any(isinstance(callback, MLEProgressCallback) for callback in self.callback_handler.callbacks):
+            self.remove_callback(PrinterCallback if args.disable_tqdm else DEFAULT_PROGRESS_CALLBACK)
         self.shuffle_dataset = self.shuffle_dataset and not self.makes_dataset  # ours is in its order
         self.vllm_server = vllm.set_up(self, args.vllm_request_timeout_s)
         if self.vllm_server is not None:

@@ -45,8 +45,8 @@ for their scores, not for being harmless: run what it writes in a sandbox, as {c
 
 {results}
 
-Programs sampled in training, seed {seed}; scores of the valid ones on the rows that training sees, the best of the run
-on held-out rows where there are any.
+Programs sampled in training, seed {seed}; scores of the valid ones on the validation rows, the best of the run on
+held-out rows where there are any.
 
 """
 HEADS = ("competition", "when", "programs", "valid", "mean score", "best score", "best of the run")
