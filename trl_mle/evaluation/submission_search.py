@@ -100,7 +100,7 @@ def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Seq
 
 
 def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:
-    """Valid programs without duplicates, best first by the score on the rows that training sees."""
+    """Valid programs without duplicates, best first by the score on the validation rows."""
     valid: dict[str | None, Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.valid:

@@ -175,15 +175,13 @@ def _report(
         facts.add_row("score", f"{_with_spread(on_folds)}, of four folds of the labelled rows")
     else:
         facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it: it is too good")
-    guess = competition.grade(competition.sample_submission)
     if chooser:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     elif competition.holdout:
         facts.add_row("held out", number(competition.grade(folder / SUBMISSION).held_out, 5))
-    if guess.valid:
-        facts.add_row(
-            "constant", f"{number(guess.held_out if competition.holdout else guess.value, 5)}, a guess's score"
-        )
+    if (guess := competition.grade(competition.sample_submission)).valid:
+        score = guess.held_out if competition.holdout else guess.value
+        facts.add_row("", f"{number(score, 5)}: a constant guess")
     facts.add_row("submission", str(folder / SUBMISSION))
     facts.add_row("program", str(folder / PROGRAM))
     console = PlainConsole()
@@ -203,11 +201,11 @@ def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping
     table = Table(*columns, title="the best programs")
     table.columns[-1].overflow = "fold"
     for evaluation in programs:
-        number = numbers[evaluation.source]
-        sample = samples[competition.id, number]
+        index = numbers[evaluation.source]
+        sample = samples[competition.id, index]
         parent = "" if sample.parent is None else f" {sample.parent}"
         on_folds = folds.get(evaluation.source or "")
         spread = [_with_spread(on_folds) if on_folds else ""] * bool(folds)
         figures = number(score_of(evaluation), 5), *spread, f"{evaluation.duration_s or 0:.2f}"
-        table.add_row(str(number), *figures, f"{sample.step}{parent}", terminal_line(sample.idea or ""))
+        table.add_row(str(index), *figures, f"{sample.step}{parent}", terminal_line(sample.idea or ""))
     return table
