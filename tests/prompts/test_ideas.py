@@ -9,6 +9,7 @@ from support.on_cpu import ON_CPU
 
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.execution import Limits, LocalExecutor, Outcome
+from trl_mle.execution.program import REQUIRED
 from trl_mle.prompts import Idea, Ideas
 from trl_mle.prompts.ideas import NUMBER
 from trl_mle.prompts.opening import opening
@@ -66,6 +67,15 @@ def test_a_variation_differs_in_one_number_and_can_be_varied_again(name, default
     assert default.varied(comp, "a forest of 300 trees", rng) is None
 
 
+@pytest.mark.parametrize("name", ["digits", "diabetes", NOMAD])
+def test_packages_that_programs_may_lack_add_ideas(name, default):
+    comp = load_competition(name)
+    more = Ideas("default", packages=["lightgbm"]).of(comp)
+    added = [idea for idea in more if idea not in default.of(comp)]
+    assert {idea.imports.split()[1] for idea in added} == {"lightgbm"}
+    assert [idea for idea in more if idea not in added] == default.of(comp)
+
+
 def test_every_idea_comes_once_before_any_comes_twice(default):
     comp = load_competition("digits")
     ideas = default.of(comp)
@@ -107,8 +117,9 @@ def test_a_dataset_asks_for_them_in_turn():
     args = MLEGRPOConfig(
         "out", **ON_CPU, max_steps=4, per_device_train_batch_size=8, num_generations=4, ideas="default"
     )
-    rows = list(scratch_dataset(tasks, Limits(), args))
-    ideas = Ideas("default", args.seed)
+    limits = Limits(packages=(*REQUIRED, "lightgbm"))
+    rows = list(scratch_dataset(tasks, limits, args))
+    ideas = Ideas("default", args.seed, limits.packages)
     for name in tasks:
         own = [row for row in rows if row["competition"] == name]
         assert [row["idea"] for row in own] == [ideas.turn(tasks[name], i).name for i in range(len(own))]

@@ -91,9 +91,3 @@ def test_what_fits_is_whole_and_what_does_not_fills_the_limit():
     # each can use what the other does not need
     assert len(parts(make_prompt(wine, program, "", 2000))[1]) > 1.2 * len(shown_program)
     assert len(parts(make_prompt(wine, "x = 1", program, 2000))[2]) > 2 * len(shown_output)
-
-
-def test_a_limit_that_is_too_small_is_said_in_one_line():
-    with pytest.raises(ValueError, match="max_prompt_length=200") as error:
-        make_prompt(load_competition("wine"), "x = 1", "", 200)
-    assert "\n" not in str(error.value)

@@ -170,13 +170,3 @@ def test_two_evaluations_do_not_write_to_one_folder(tiny_model, tmp_path):
     with alone_in(tmp_path), pytest.raises(BlockingIOError, match=f"^another process is writing to {tmp_path}: name"):
         run(args)
     assert [path.name for path in tmp_path.iterdir()] == [".lock"]
-
-
-def test_bad_input_of_the_starter(tmp_path, monkeypatch, capsys):
-    arguments = ["--competitions", "digit", "--output_dir", str(tmp_path / "starter")]
-    monkeypatch.setattr(sys, "argv", ["trl_mle.starter", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("trl_mle.starter", run_name="__main__")
-    assert ended.value.code == 2
-    assert capsys.readouterr().err.splitlines()[-1].startswith("error: the starter's grammar does not cover 'digit'")
-    assert not (tmp_path / "starter").exists()

@@ -59,8 +59,9 @@ def test_it_is_prepared_once(mlebench, tmp_path, monkeypatch, capfd):
 def test_what_prevents_it_is_said(mlebench, tmp_path, monkeypatch, capfd):
     with monkeypatch.context() as patch:
         patch.setattr("sys.executable", str(tmp_path / "python"))
-        with pytest.raises(CompetitionError, match="pip install git"):
-            prepare(PIZZA, None)
+        for name in (PIZZA, "spaceship-titanic"):  # the second is not one of the twelve
+            with pytest.raises(CompetitionError, match=f"pip install git.*{name}/rules"):
+                prepare(name, None)
     mlebench("sys.exit('OSError: Could not find kaggle.json')")
     with pytest.raises(CompetitionError, match="failed with exit code 1; its last lines say why"):
         prepare(PIZZA, None)

@@ -193,8 +193,8 @@ class SamplingArguments(ExecutorArguments):
         """A policy in each competition, with the log of an earlier run; `settings` are further ones of the log."""
         policy, trained, folder = load_policy(policy_name), trained_with(policy_name), log_path.parent
         begin = trained.get("begin_program", True) if self.begin_program is None else self.begin_program
-        ideas = Ideas(self.ideas or trained.get("ideas", "none"), self.seed)
         limits = keep_packages(executor.limits, folder, begun_in=folder if any(folder.glob("*.jsonl")) else None)
+        ideas = Ideas(self.ideas or trained.get("ideas", "none"), self.seed, limits.packages)
         all_settings = {name: getattr(self, name) for name in ("seed", "batch_size", *OF_A_PROGRAM)} | {
             "policy": policy.identity,
             "begin_program": begin,

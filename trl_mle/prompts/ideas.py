@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ import yaml
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.metrics import Takes
+from trl_mle.execution.program import OPTIONAL
 from trl_mle.prompts.features import what_it_reads
 
 
@@ -67,13 +68,16 @@ class Ideas:
             `imports` is called `import`, or `None` or `"none"`.
         seed (`int`, *optional*, defaults to `0`):
             Seed of their order.
+        packages (`Sequence[str]`, *optional*):
+            Packages that programs can import: default ideas that name another one of
+            [`~trl_mle.execution.Limits`]' optional packages are left out.
 
     Raises:
         `ValueError`, `OSError`: The file does not list ideas, or cannot be read.
     """
 
-    def __init__(self, source: str | None = None, seed: int = 0):
-        self.source, self.seed = source or "none", seed
+    def __init__(self, source: str | None = None, seed: int = 0, packages: Sequence[str] = ()):
+        self.source, self.seed, self.packages = source or "none", seed, packages
         self.own = _read(self.source) if self.source not in ("none", "default") else []
 
     def __bool__(self) -> bool:
@@ -86,7 +90,10 @@ class Ideas:
 
     def of(self, comp: Competition) -> list[Idea]:
         """The ideas for a competition; there are no default ones for predicting texts."""
-        ideas = _default_for(comp) if self.source == "default" else self.own
+        ideas = self.own
+        if self.source == "default":
+            lacking = [f"from {name} " for name in OPTIONAL if name not in self.packages]
+            ideas = [idea for idea in _default_for(comp) if not idea.imports.startswith(tuple(lacking))]
         # Several columns may be the probabilities of classes, which classifiers predict together
         columns = len(comp.target_columns) if comp.scoring.takes is Takes.NUMBERS else 1
         return [idea.for_columns(columns) for idea in ideas]

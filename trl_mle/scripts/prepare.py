@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from trl_mle.competitions import CompetitionError, load_competition
@@ -23,15 +24,19 @@ INSTALL = (
 def prepare(competition_id: str, data_dir: str | None) -> Path:
     """Downloads a competition unless it is already prepared. Raises [`CompetitionError`] if it could not be
     prepared."""
+    install = INSTALL.format(competition=competition_id)
     if competition_id not in MLEBENCH_COMPETITIONS and bench_folder(competition_id) is None:
-        hint = did_you_mean(competition_id, MLEBENCH_COMPETITIONS) or f"known are {', '.join(MLEBENCH_COMPETITIONS)}"
-        raise CompetitionError(f"{competition_id!r} is not one of MLE-bench's twelve competitions; {hint}")
+        hint = did_you_mean(competition_id, MLEBENCH_COMPETITIONS)
+        if find_spec("mlebench") is None:  # which knows its others
+            raise CompetitionError(f"{hint} {install}".lstrip())
+        names = hint or "mlebench prepare --help lists its names"
+        raise CompetitionError(f"MLE-bench has no competition {competition_id!r}; {names}")
     with suppress(CompetitionError):
         return load_competition(competition_id, data_dir).public_dir
     # Beside Python, too: an environment that was not activated is not on `PATH`
     mlebench = shutil.which("mlebench") or shutil.which("mlebench", path=Path(sys.executable).parent)
     if mlebench is None:
-        raise CompetitionError(INSTALL.format(competition=competition_id))
+        raise CompetitionError(install)
     data_dir = data_dir or os.environ.get("MLEBENCH_DATA_DIR")  # our variable: mlebench does not read it
     command = [mlebench, "prepare", "-c", competition_id]
     if data_dir:

@@ -47,7 +47,7 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
 
 def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> PromptsWhenRead:
     make = partial(scratch_prompt, limits=limits, begin_program=args.begin_program)
-    return PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed))
+    return PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed, limits.packages))
 
 
 def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits
+from trl_mle.execution.program import OPTIONAL
 from trl_mle.prompts import Ideas, improve_prompt, scratch_prompt
 from trl_mle.solutions.pool import Solution, SolutionPool
 from trl_mle.trainer.batch import Completion, Row
@@ -34,7 +35,7 @@ class SolutionPrompts:
         self.count_tokens = count_tokens
         self.generation = 0  # number of batches so far, including those before a resume
         self.pool = SolutionPool(competitions, args.pool_size)
-        self.ideas = Ideas(args.ideas, args.seed)
+        self.ideas = Ideas(args.ideas, args.seed, OPTIONAL)  # those of valid programs are varied
 
     @property
     def shows_solutions(self) -> bool:
