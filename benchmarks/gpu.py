@@ -7,9 +7,9 @@ Measures what needs a GPU, item by item: each is its own run, and its result is 
     python benchmarks/gpu.py --part correct --dry-run     # the items that a CPU can do; does not write docs/gpu.md
 
 Each part takes at most 8 minutes on one H200 with 16 cores. Items whose result is in `results.jsonl` of the output
-folder are not run again, unless they failed. At the end docs/gpu.md is written from that file. vLLM is used where it is
-installed, on a CPU by the interpreter in `$VLLM_PYTHON` (`make test-vllm`). An item of the queue has 8 minutes of a
-call, and goes on in the next one with the same output folder; its pretrained models are those that
+folder are not run again, unless they failed. At the end docs/gpu.md is written from that file. vLLM is used where it
+is installed, on a CPU by the interpreter in `$VLLM_PYTHON` (`make test-vllm`). An item of the queue has 8 minutes of
+a call, and goes on in the next one with the same output folder; its pretrained models are those that
 tests/support/pretrained.py has made. A step against TRL's should have a ratio of at most 1.01. To compare finished
 cells: `pretrained_training.py --output outputs/benchmark-gpu/cells-0.5B`, with their arms and seeds.
 """

@@ -1,6 +1,6 @@
 """
 Measurements of `gpu.py`, each in its own process: `gpu_runs.py step | memory | memory-lora STARTER FOLDER` writes
-`figures.json` into the folder, `gpu_runs.py train FILE SCRIPT ARGUMENTS` the seconds of TRL's profiled blocks into the file.
+`figures.json` into the folder; `gpu_runs.py train FILE SCRIPT ARGUMENTS` runs a script, and notes what takes how long.
 """
 
 import json
@@ -40,7 +40,7 @@ def reward(completions: list, log_extra: Any = None, **kwargs: Any) -> list[floa
 
 
 def step(starter: str, folder: Path) -> dict[str, float]:
-    """Median seconds of a step, ours over TRL's, in pairs of alternating order, each kept; the first two steps warm up."""
+    """Median seconds of a step, ours over TRL's, in kept pairs of alternating order; the first two steps warm up."""
     path = folder / "pairs.jsonl"
     pairs, steps = (5, 6) if CUDA else (1, 4)
     config = COMMON | {"max_steps": steps, "per_device_train_batch_size": 64 if CUDA else 8, "num_generations": 8}
