@@ -29,6 +29,9 @@ before the first run of these:
 - Arms: `ideas, varied`; `asked, ideas, varied`: the same with a learning rate of 0, so that prompts are chosen in the same way.
 - Primary outcome and rule as above, `ideas, varied` less `asked, ideas, varied`, then less `ideas`.
 
+Written down before its first run: with a GPU, `gpu.py --part queue` measures all arms with seeds 0, 1 and 2, and then, in a folder of their
+own, `ideas` and `asked, ideas` of Qwen2.5-Coder-1.5B-Instruct, with a learning rate of 5e-5 and 64 programs a step: 1,600 programs each.
+
 A finished step is kept: a run that was interrupted goes on from its last checkpoint. A finished cell is a line of `cells.jsonl`, and is not run again.
 """
 
@@ -47,7 +50,6 @@ from paired import evaluations, interval, read
 from peft import LoraConfig
 from rich.console import Console
 from rich.table import Table
-from transformers.trainer_utils import get_last_checkpoint
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
@@ -55,6 +57,7 @@ from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
+from trl_mle.trainer.engine.checkpoint import damage, find_checkpoints
 
 
 CUDA = torch.cuda.is_available()
@@ -82,6 +85,7 @@ TRAINING = {
 }  # fmt: skip
 LORA = {"r": 16, "lora_alpha": 32, "lora_dropout": 0.0, "target_modules": "all-linear", "task_type": "CAUSAL_LM"}
 STEP, LAST, SAMPLES = 16, 6, 64  # programs of a step, steps, programs after training
+AT_ONCE = None if CUDA else 1  # programs; on a machine with a GPU, as many as cores
 KNOWN = Path(__file__).parent / "results" / "benchmark-learning-or-asking" / "outcomes.jsonl"
 
 
@@ -103,19 +107,21 @@ def scores_of(score: Score | None) -> tuple[float | None, float | None]:
     return (score.value, score.held_out) if score is not None and score.valid else (None, None)
 
 
-def train(model: str, competition: str, arm: str, seed: int, steps: int, folder: Path) -> list[dict[str, Any]]:
+def train(competition: str, arm: str, seed: int, folder: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     """Trains and returns what each step logged; `scores.jsonl` has the scores of each step's programs."""
     folder.mkdir(parents=True, exist_ok=True)
-    checkpoint, path = get_last_checkpoint(str(folder)), folder / "scores.jsonl"
+    whole = [str(checkpoint) for checkpoint in find_checkpoints(folder) if damage(checkpoint) is None]
+    checkpoint, path = whole[0] if whole else None, folder / "scores.jsonl"
     if path.exists():  # without those of a step that is taken again
         done = int(checkpoint.rpartition("-")[2]) if checkpoint else 0
         path.write_text("".join(path.read_text().splitlines(keepends=True)[:done]))
-    with LocalExecutor(timeout_s=30, memory_mb=4096, max_parallel=1) as executor:
+    with LocalExecutor(timeout_s=30, memory_mb=4096, max_parallel=AT_ONCE) as executor:
         task = load_competition(competition, holdout=0.5)
         reward = Recorded([task], executor, AstInstrumenter(), show_progress=False)
         reward.path = path
-        args = MLEGRPOConfig(str(folder), seed=seed, max_steps=steps, **(TRAINING | ARMS[arm]))
-        trainer = MLEGRPOTrainer(model, reward, args, competitions=[task], peft_config=LoraConfig(**LORA))
+        sizes = {"gradient_accumulation_steps": args.programs // 8, "learning_rate": args.learning_rate}
+        config = MLEGRPOConfig(str(folder), seed=seed, max_steps=args.steps, **(TRAINING | sizes | ARMS[arm]))
+        trainer = MLEGRPOTrainer(args.model, reward, config, competitions=[task], peft_config=LoraConfig(**LORA))
         trainer.train(resume_from_checkpoint=checkpoint)
         trainer.save_model()
     return [entry for entry in trainer.state.log_history if "mle/valid_rate" in entry]
@@ -125,8 +131,8 @@ def evaluate(policy: str, competitions: str, folder: Path, **options: Any) -> No
     """Samples programs from a policy, and writes their scores to a folder."""
     options = {
         "output_dir": folder, "policies": policy, "names": "policy", "competitions": competitions,
-        "max_completion_length": TRAINING["max_completion_length"], "program_timeout_s": 30, "max_parallel_programs": 1,
-    } | options  # fmt: skip
+        "max_completion_length": TRAINING["max_completion_length"], "program_timeout_s": 30,
+    } | ({"max_parallel_programs": AT_ONCE} if AT_ONCE else {}) | options  # fmt: skip
     words = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
     subprocess.run([sys.executable, "-m", "trl_mle.cli", "evaluate", *words], check=True, stdout=subprocess.DEVNULL)
 
@@ -134,9 +140,8 @@ def evaluate(policy: str, competitions: str, folder: Path, **options: Any) -> No
 def sample(policy: str, competition: str, arm: str, seed: int, count: int, folder: Path) -> list[Any]:
     """The scores of programs sampled from a policy."""
     ideas = ARMS[arm].get("ideas", "none")
-    evaluate(
-        policy, competition, folder, holdout=0.5, num_samples=count, batch_size=32, ideas=ideas, seed=1_000_000 + seed
-    )
+    options = {"holdout": 0.5, "num_samples": count, "batch_size": 32, "ideas": ideas, "seed": 1_000_000 + seed}
+    evaluate(policy, competition, folder, **options)
     lines = evaluations(folder / "policy.jsonl")
     return [scores_of(Score(**line["score"]) if line["score"] else None) for line in lines]
 
@@ -146,9 +151,9 @@ def measure(competition: str, arm: str, seed: int, args: argparse.Namespace) -> 
     folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}".replace(", ", "-")
     began, steps, scores = time.monotonic(), list[dict[str, Any]](), []
     if arm == ASKED:
-        policy, count = args.endpoint or args.model, args.steps * STEP + args.samples
+        policy, count = args.endpoint or args.model, args.steps * args.programs + args.samples
     else:
-        steps = train(args.model, competition, arm, seed, args.steps, folder)
+        steps = train(competition, arm, seed, folder, args)
         scores = [score for step in read(folder / "scores.jsonl") for score in step]
         policy, count = str(folder), args.samples
     scores += sample(policy, competition, arm, seed, count, folder / "sampled")
@@ -177,6 +182,8 @@ def main() -> None:
     parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=["ideas", ASKED])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--programs", type=int, default=STEP, help="of a step, a multiple of 16")
+    parser.add_argument("--learning_rate", type=float, default=TRAINING["learning_rate"])
     parser.add_argument("--samples", type=int, default=SAMPLES, help="programs of each trained policy, at least 8")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-pretrained-training"))
@@ -198,33 +205,17 @@ def main() -> None:
         higher = load_competition(competition).higher_is_better
         lines = [line for (name, _, _), line in cells.items() if name == competition]
         known = np.unique([score for line in lines for score in line["held_out"] if score is not None])
-        table = Table(
-            "arm, seed",
-            "valid",
-            "afterwards",
-            "scores",
-            "chosen on",
-            "held out",
-            "rank",
-            "best of 8",
-            title=competition,
-        )
+        columns = "arm, seed", "valid", "afterwards", "scores", "chosen on", "held out", "rank", "best of 8"
+        table = Table(*columns, title=competition)
         for key, line in sorted((key, line) for key, line in cells.items() if key[0] == competition):
             scores = chosen(line, higher)
             ranks[key] = rank(scores[1], higher, known)
-            seen, reported = (
-                [item if item is not None else np.nan for item in line[name]] for name in ("seen", "held_out")
-            )
+            seen, reported = np.array([line["seen"], line["held_out"]], dtype=float)  # NaN for None
             after = [None if np.isnan(score) else rank(score, higher, known) for score in reported[-SAMPLES:]]
             (point,) = best_of_k(line["seen"][-SAMPLES:], [8], higher, reported=after, resamples=0)
             shares = (float((~np.isnan(values)).mean()) for values in (seen, seen[-SAMPLES:]))
-            figures = (
-                *shares,
-                len(set(line["seen"]) - {None}),
-                *scores,
-                ranks[key],
-                (point.score or 0.0) * point.valid_rate,
-            )
+            best_of_8 = (point.score or 0.0) * point.valid_rate
+            figures = (*shares, len(set(line["seen"]) - {None}), *scores, ranks[key], best_of_8)
             table.add_row(f"{key[1]}, {key[2]}", *(f"{figure:.3g}" for figure in figures))
         Console().print(table)
     for arm, other in product(ARMS, (*ARMS, *EARLIER)):

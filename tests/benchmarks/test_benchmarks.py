@@ -91,11 +91,27 @@ def test_unseen_tasks(solution_model, tmp_path):
     "part", [["correct", "--items", "all weights"], ["speed", "--items", "against", "LoRA"]], ids=" ".join
 )
 def test_the_cpus_part_of_the_gpus(solution_model, tmp_path, part):
-    shutil.copytree(solution_model.path, tmp_path / "starter")
-    (tmp_path / "starter" / "README.md").touch()  # so that no starter is built
+    Path(
+        shutil.copytree(solution_model.path, tmp_path / "starter"), "README.md"
+    ).touch()  # so that no starter is built
     table = run("gpu", "--part", *part, "--dry-run", "--output", tmp_path)
     assert "passed" in table
     assert "failed" not in table
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_queue_goes_on_where_it_was_cut_off(solution_model, tmp_path):
+    Path(shutil.copytree(solution_model.path, tmp_path / "starter"), "README.md").touch()
+    command = ["gpu", "--part", "queue", "--items", "hardware", "--dry-run", "--output", tmp_path]
+    assert "to be" in run(*command, "--minutes", "0.02")  # while it imports
+    assert "passed" in run(*command)
+    [path] = tmp_path.glob("hardware*/run/checkpoint-4/trainer_state.json")
+    path.unlink()  # as if it was cut off while that was written
+    (tmp_path / "results.jsonl").unlink()
+    assert "passed" in run(*command)
+    blocks = [json.loads(line) for line in (path.parents[2] / "blocks.jsonl").read_text().splitlines()]
+    assert [block["step"] for block in blocks if block["name"].endswith("generate")] == [0, 1, 2, 3, 3]
 
 
 @pytest.mark.pretrained
