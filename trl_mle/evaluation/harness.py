@@ -15,7 +15,6 @@ from trl_mle.competitions.content import content_digest
 from trl_mle.evaluation.policies import Policy, Prompt, load_policy, trained_with
 from trl_mle.execution import Executor, Limits
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments
-from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import Idea, Ideas, improve_prompt, keep_packages, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog, Sample, cut_middle
 from trl_mle.showing import PlainConsole, terminal_line
@@ -205,7 +204,7 @@ class SamplingArguments(ExecutorArguments):
         }
         log = ProgramLog(log_path, all_settings, {item.id: content_digest(item) for item in competitions})
         options: Any = {"best_solutions_dir": best_solutions_dir, "reuse_results": self.reuse_results}
-        reward = MLEReward(competitions, executor, AstInstrumenter(), **options)
+        reward = MLEReward(competitions, executor, **options)
         for competition in competitions:
             yield Harness(
                 policy, competition, reward, log, max_new_tokens, max_prompt_tokens, limits, self.seed,

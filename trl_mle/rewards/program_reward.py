@@ -1,13 +1,10 @@
 """The reward as a plain function, for trainers that select rewards by name."""
 
-import atexit
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from trl_mle.competitions import Competition, TaskSet
-from trl_mle.execution import LocalExecutor
-from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards.mle_reward import MLEReward
 
 
@@ -39,6 +36,4 @@ class _Asked(TaskSet):
 
 @cache
 def _reward() -> MLEReward:
-    executor = LocalExecutor()
-    atexit.register(executor.close)
-    return MLEReward(_Asked([]), executor, AstInstrumenter())
+    return MLEReward(_Asked([]))

@@ -11,7 +11,7 @@ from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.execution import Outcome
 from trl_mle.execution.options import ExecutorArguments, make_executor
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.instrumentation import MILESTONES
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 from trl_mle.rewards import MLEReward
 from trl_mle.scripts.printing import facts_table, print_json
@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
     source = Path(args.solution).read_text(encoding="utf-8").strip("\n")  # as extracted from a completion
     with make_executor(one_program(args)) as executor:
         executor.check(competition)
-        reward = MLEReward([competition], executor, AstInstrumenter())
-        evaluation = reward.evaluate_program(source if source.strip() else None, competition)
+        reward = MLEReward([competition], executor)
+        [evaluation] = reward.wait_for(reward.submit_programs([(source if source.strip() else None, competition)]))
     names = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
     facts = {"outcome": str(evaluation.outcome)} | {name: getattr(evaluation, name) for name in names}
     table = facts_table()

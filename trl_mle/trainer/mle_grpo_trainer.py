@@ -45,17 +45,15 @@ class MLEGRPOTrainer(GRPOTrainer):
     Example:
 
     ```python
-    >>> from trl_mle.execution import LocalExecutor
     >>> from trl_mle.rewards import MLEReward
     >>> from trl_mle.trainer import MLEGRPOTrainer
 
-    >>> with LocalExecutor(timeout_s=60, memory_mb=4096) as executor:
-    ...     trainer = MLEGRPOTrainer(
-    ...         model="Qwen/Qwen2.5-0.5B-Instruct",
-    ...         reward_funcs=MLEReward(competitions=["digits"], executor=executor),
-    ...         competitions=["digits"],
-    ...     )
-    ...     trainer.train()
+    >>> trainer = MLEGRPOTrainer(
+    ...     model="Qwen/Qwen2.5-0.5B-Instruct",
+    ...     reward_funcs=MLEReward(competitions=["digits"]),
+    ...     competitions=["digits"],
+    ... )
+    >>> trainer.train()
     ```
 
     Args:
