@@ -20,7 +20,7 @@ class EpisodeReward(MLEReward):
     def evaluations(
         self,
         completions: Sequence[Any],
-        competition: Sequence[str] | None = None,
+        competition: Sequence[Competition | str] | None = None,
         environments: Sequence[MLEEnvironment] | None = None,
         **kwargs: Any,
     ) -> list[Evaluation]:

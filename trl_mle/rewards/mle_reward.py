@@ -117,7 +117,7 @@ class MLEReward:
         self,
         prompts: list[Any],
         completions: list[Any],
-        competition: list[str] | None = None,
+        competition: Sequence[Competition | str] | None = None,
         evaluation: list[Evaluation] | None = None,
         log_extra: Callable[[str, list], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
@@ -141,14 +141,16 @@ class MLEReward:
         return [item.reward for item in evaluations]
 
     def evaluations(
-        self, completions: Sequence[Any], competition: Sequence[str] | None = None, **kwargs: Any
+        self, completions: Sequence[Any], competition: Sequence[Competition | str] | None = None, **kwargs: Any
     ) -> list[Evaluation]:
         """Evaluates a batch of TRL's completions, as [`__call__`] gets them; `kwargs` are for subclasses. With
         `async_rollouts` the trainer calls [`submit`] instead."""
         return self.evaluate_many(self.items(completions, competition))
 
-    def items(self, completions: Sequence[Any], competition: Sequence[str] | None) -> list[tuple[str, str]]:
-        """The texts of TRL's completions, each with the id of its competition."""
+    def items(
+        self, completions: Sequence[Any], competition: Sequence[Competition | str] | None
+    ) -> list[tuple[str, Competition | str]]:
+        """The texts of TRL's completions, each with its competition."""
         ids = competition if competition is not None else [self._only_competition()] * len(completions)
         texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
         return list(zip(texts, ids, strict=True))

@@ -104,7 +104,7 @@ def _add_score(table: Table, competition: Competition, score: Score | None) -> N
 
 def show_prompt(args: argparse.Namespace) -> int:
     competition = load_competition(args.competition, args.data_dir)
-    with make_executor(one_program(args)) as executor:
+    with make_executor(one_program(args), preload=False) as executor:
         messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)
     tokens = sum(estimate_tokens(message["content"]) for message in messages)
     if args.json:
