@@ -42,7 +42,7 @@ def trained_with(name: str) -> dict[str, Any]:
 
 def how_to_ask(name: str, begin_program: bool | None, ideas: str | None) -> tuple[bool, str]:
     """`begin_program` and `ideas` for a policy; `None` stands for its training's, or else `True` and `"none"`."""
-    trained = {"begin_program": True, "ideas": "none"} | trained_with(name)
+    trained: dict[str, Any] = {"begin_program": True, "ideas": "none"} | trained_with(name)
     begin = trained["begin_program"] if begin_program is None else begin_program
     return begin, trained["ideas"] if ideas is None else ideas
 
