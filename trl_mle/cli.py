@@ -5,6 +5,7 @@ import os
 import pkgutil
 import sys
 import traceback
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -97,6 +98,16 @@ def _parsed(arguments: type[Arguments], usage: str, options: list[str]) -> Argum
     kind: Any = arguments
     parser = HfArgumentParser(kind, prog=" ".join(usage.split()[:2]), usage=usage, description=arguments.__doc__)
     return parser.parse_args_into_dataclasses(options)[0]
+
+
+def kept_help(command: str) -> str | None:
+    """The help of a command with slow imports, if docs/_build/help.py wrote it for the installed libraries."""
+    text = (Path(__file__).parent / "help" / f"{command}.txt").read_text(encoding="utf-8")
+    return text if text.endswith(f"({libraries()})\n") else None
+
+
+def libraries() -> str:
+    return ", ".join(f"{name} {version(name)}" for name in ("trl", "transformers"))
 
 
 def make_parser() -> Parser:
@@ -235,6 +246,9 @@ def main() -> None:
     never_fail_to_print()
     args, options = make_parser().parse_known_args()
     args.options = options
+    if {"-h", "--help"} & {*options} and (text := kept_help(args.run.__name__)) is not None:
+        print(text, end="")
+        return
     if options and args.run not in (evaluate, solve, train):
         args.parser.error(f"unrecognized arguments: {' '.join(options)}")
     try:

@@ -158,7 +158,7 @@ def test_nothing_waits_for_a_submission_that_takes_long_to_grade(data, ranks, mo
     assert time.monotonic() - began < 2
     assert not hangs.awaited.done()  # so that nobody polls in a hurry
     assert hangs.running_s() == 0.5
-    [evaluation] = reward._wait_for([hangs])
+    [evaluation] = reward.wait_for([hangs])
     assert (evaluation.reward, evaluation.outcome, evaluation.duration_s) == (-10.0, Outcome.OK, 0.5)
     assert reward.longest_s(3) == 2 * 3 * ranks.grading_s
     assert MLEReward([wine], Runs({})).longest_s(3) == 0

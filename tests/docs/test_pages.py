@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from support import pool_runs
 
+from trl_mle import cli
 from trl_mle.execution import Outcome
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.instrumentation.lm_instrumenter import REASONS
@@ -16,10 +17,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = [path for part in ("*.md", ".github/**/*.md", "docs/**/*.md") for path in sorted(ROOT.glob(part))]
 
 
-@pytest.mark.parametrize("script", ["docs/_build/learning.py", "docs/_build/pipeline.py"])
+@pytest.mark.parametrize("script", ["docs/_build/learning.py", "docs/_build/pipeline.py", "docs/_build/help.py"])
 def test_the_pictures_are_what_the_script_draws(script):
+    if script == "docs/_build/help.py" and cli.kept_help("train") is None:
+        pytest.skip("the help was written for other versions of the libraries")
     drawn = runpy.run_path(str(ROOT / script))["pictures"]()
-    assert len(drawn) == 2
     assert {path: path.read_text(encoding="utf-8") for path in drawn} == drawn, f"run python {script}"
 
 

@@ -12,7 +12,6 @@ import pytest
 from trl_mle.competitions import TaskSet, load_competition
 from trl_mle.environments import MLEEnvironment, MLESpec
 from trl_mle.execution import LocalExecutor
-from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
 
 
@@ -27,7 +26,7 @@ def executor():
 
 @pytest.fixture
 def environment(executor):
-    environment = MLEEnvironment(MLEReward(["wine", "diabetes"], executor, AstInstrumenter()), max_programs=2)
+    environment = MLEEnvironment(MLEReward(["wine", "diabetes"], executor), max_programs=2)
     environment.reset(competition="wine", prompt="of the row")
     return environment
 
@@ -142,7 +141,7 @@ def in_another_process(factory):
 def test_an_environment_that_owns_its_reward_works_where_it_lands(executor, tmp_path):
     """As in AsyncGRPOTrainer, which pickles the factory for a spawned worker."""
     options = {"log_dir": tmp_path / "executions", "reuse_results": True}
-    spec = MLESpec(["wine"], executor, AstInstrumenter(), owns_reward=True, **options)
+    spec = MLESpec(["wine"], executor, owns_reward=True, **options)
     assert spec.reward_funcs == []
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         reward, duration_s = pool.submit(in_another_process, spec.environment_factory).result()

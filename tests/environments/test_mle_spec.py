@@ -9,7 +9,6 @@ from support.tiny_models import SUBMIT, prompts, save_tiny_model
 
 from trl_mle.environments import MLESpec
 from trl_mle.execution import LocalExecutor
-from trl_mle.instrumentation import AstInstrumenter
 
 
 def call(name, **arguments):
@@ -58,7 +57,7 @@ def test_an_agent_is_trained(agent, tmp_path, monkeypatch, ours):
     config = MLEGRPOConfig(**options, **own) if ours else GRPOConfig(**options)
     trainer_class = MLEGRPOTrainer if ours else GRPOTrainer
     with LocalExecutor(max_parallel=2, timeout_s=20, packages=["pandas"]) as executor:
-        spec = MLESpec(["wine"], executor, AstInstrumenter(), max_programs=2)
+        spec = MLESpec(["wine"], executor, max_programs=2)
         trainer = trainer_class(
             model=path,
             args=config,

@@ -12,7 +12,8 @@ from support.openai_server import OpenAIServer
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from trl_mle.evaluation import EndpointPolicy, TransformersPolicy, load_policy
-from trl_mle.evaluation.policies import check_policy, completion_length, trained_with
+from trl_mle.evaluation.policies import check_policy, completion_length
+from trl_mle.rewards.progress import how_to_ask
 
 
 def conversation(text):
@@ -167,5 +168,4 @@ def test_a_policy_is_asked_as_in_training(tmp_path):
     (tmp_path / "policy" / "arguments.json").write_text('{"begin_program": false, "max_completion_length": 384}')
     assert completion_length(["org/model", str(checkpoint)]) == 384
     assert completion_length(["org/model"]) == 1024
-    for name in (tmp_path / "policy", checkpoint):
-        assert trained_with(str(name))["begin_program"] is False
+    assert how_to_ask(str(checkpoint), None, "default") == (False, "default")

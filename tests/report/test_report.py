@@ -12,8 +12,6 @@ from support.training_runs import make_run
 
 from trl_mle import cli
 from trl_mle.competitions import load_competition
-from trl_mle.execution import LocalExecutor
-from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.report import training_run, write_report
 from trl_mle.report.charts import charts
 from trl_mle.report.training_run import best_so_far, percent, read_run
@@ -69,9 +67,7 @@ def test_a_real_log_is_read(tmp_path):
         "raise ValueError('no')",
     ]
     folders = {"log_dir": tmp_path / "executions", "best_solutions_dir": tmp_path / "best_solutions"}
-    with LocalExecutor(max_parallel=1) as executor:
-        reward = MLEReward([wine], executor, AstInstrumenter(), **folders)
-        reward.evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
+    MLEReward([wine], **folders).evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
     table = read_run(tmp_path).executions
     assert list(table["valid"]) == list(table["untrained"]) == [True, False, False]
     assert list(table["outcome"]) == ["ok", "ok", "error"]

@@ -5,16 +5,23 @@ import pytest
 from support.fake_executor import SOLUTION, ScriptedExecutor
 
 from trl_mle.competitions import load_competition
-from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.execution import ExecutionResult, Outcome
+from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation, MLEReward
 from trl_mle.rewards.evaluation import cut_middle
 
 
 @pytest.fixture(scope="module")
 def reward(wine):
-    with LocalExecutor(max_parallel=2, timeout_s=20) as executor:
-        yield MLEReward([wine, "digits"], executor, AstInstrumenter())
+    return MLEReward([wine, "digits"])
+
+
+def test_the_executor_that_it_makes_closes_with_it(wine):
+    reward = MLEReward([wine])
+    folder = reward.executor._run_dir
+    assert folder.is_dir()
+    del reward
+    assert not folder.exists()
 
 
 def test_a_valid_solution_earns_its_score_and_reaches_every_milestone(reward):

@@ -2,14 +2,10 @@
 
 import pytest
 
-from trl_mle.competitions import load_competition, task_set
 from trl_mle.rewards import program_reward
 
 
-def test_it_is_found_by_its_name_and_scores(monkeypatch):
-    """Each competition is loaded once, whatever a batch holds."""
-    loaded = []
-    monkeypatch.setattr(task_set, "load_competition", lambda *args: loaded.append(args[0]) or load_competition(*args))
+def test_it_is_found_by_its_name_and_scores():
     assert program_reward.__name__ == "program_reward"  # for its metrics
     copy = 'import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")'
     columns = {}
@@ -24,4 +20,3 @@ def test_it_is_found_by_its_name_and_scores(monkeypatch):
     assert rewards[2] == pytest.approx(-0.71, abs=0.1)
     assert all(seconds > 0 for seconds in columns["duration_s"])
     assert program_reward(["?"] * 2, ["no code"] * 2, competition=["breast-cancer", "wine"]) == [-10.0] * 2
-    assert loaded == ["wine", "diabetes", "breast-cancer"]

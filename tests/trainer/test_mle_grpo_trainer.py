@@ -1,4 +1,5 @@
 import math
+import shutil
 
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from trl.experimental.gmpo import GMPOTrainer
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
 from trl_mle.rewards import MLEReward
+from trl_mle.rewards.progress import how_to_ask
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
@@ -118,6 +120,14 @@ def test_samples_do_not_follow_what_the_models_folder_advises(tiny_model, tmp_pa
         trainer.train()
     assert sampled["advised"] == sampled["plain"]
     assert MORE_ADVICE.items() <= trainer.model.generation_config.to_dict().items()  # saved as it was
+
+
+def test_a_model_is_asked_as_in_its_own_training(tiny_model, tmp_path):
+    """Unless the arguments say how. Its new folder says so, too."""
+    model = shutil.copytree(tiny_model, tmp_path / "model")
+    (model / "arguments.json").write_text('{"begin_program": false, "ideas": "default"}')
+    make_trainer(str(model), tmp_path, ideas="none").save_model(str(tmp_path / "saved"))
+    assert how_to_ask(str(tmp_path / "saved"), None, None) == (False, "none")
 
 
 def test_prompts_are_made_from_competitions(tiny_model, tmp_path):

@@ -28,6 +28,7 @@ HOOKS: dict[tuple[type, str], tuple[str, ...]] = {
     (GRPOTrainer, "log"): ("logs", "start_time"),
     (GRPOTrainer, "_log_completion_extra"): ("column", "values"),
     (GRPOTrainer, "_get_train_sampler"): ("dataset",),
+    (GRPOTrainer, "_save"): ("output_dir", "state_dict"),
     (GRPOTrainer, "_save_checkpoint"): ("model", "trial"),
     (GRPOTrainer, "_get_output_dir"): ("trial",),
     (GRPOTrainer, "_save_rng_state"): ("output_dir",),

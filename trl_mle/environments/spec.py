@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 from datasets import Dataset
 
@@ -20,7 +20,7 @@ class EpisodeReward(MLEReward):
     def evaluations(
         self,
         completions: Sequence[Any],
-        competition: Sequence[str] | None = None,
+        competition: Sequence[Competition | str] | None = None,
         environments: Sequence[MLEEnvironment] | None = None,
         **kwargs: Any,
     ) -> list[Evaluation]:
@@ -41,10 +41,8 @@ class MLESpec:
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
             Competitions, or their ids.
-        executor ([`~trl_mle.execution.Executor`]):
-            Runs the programs.
-        instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
-            Inserts the milestone prints. Without it, there is no partial credit.
+        executor ([`~trl_mle.execution.Executor`], *optional*), instrumenter (*optional*):
+            See [`~trl_mle.rewards.MLEReward`].
         max_programs (`int`, *optional*, defaults to `4`):
             Maximum number of programs per episode.
         owns_reward (`bool`, *optional*, defaults to `False`):
@@ -57,8 +55,8 @@ class MLESpec:
     def __init__(
         self,
         competitions: TaskSet | Sequence[Competition | str],
-        executor: Executor,
-        instrumenter: Instrumenter | None = None,
+        executor: Executor | None = None,
+        instrumenter: Instrumenter | Literal["ast"] | None = "ast",
         max_programs: int = 4,
         owns_reward: bool = False,
         **options: Any,

@@ -12,12 +12,12 @@ from rich.text import Text
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.content import content_digest
-from trl_mle.evaluation.policies import Policy, Prompt, load_policy, trained_with
+from trl_mle.evaluation.policies import Policy, Prompt, load_policy
 from trl_mle.execution import Executor, Limits
 from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments
-from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.prompts import Idea, Ideas, improve_prompt, keep_packages, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog, Sample, cut_middle
+from trl_mle.rewards.progress import how_to_ask
 from trl_mle.showing import PlainConsole, terminal_line
 
 
@@ -191,10 +191,10 @@ class SamplingArguments(ExecutorArguments):
         max_prompt_tokens: int = 0,
     ) -> Iterator[Harness]:
         """A policy in each competition, with the log of an earlier run; `settings` are further ones of the log."""
-        policy, trained, folder = load_policy(policy_name), trained_with(policy_name), log_path.parent
-        begin = trained.get("begin_program", True) if self.begin_program is None else self.begin_program
+        policy, folder = load_policy(policy_name), log_path.parent
+        begin, source = how_to_ask(policy_name, self.begin_program, self.ideas)
         limits = keep_packages(executor.limits, folder, begun_in=folder if any(folder.glob("*.jsonl")) else None)
-        ideas = Ideas(self.ideas or trained.get("ideas", "none"), self.seed, limits.packages)
+        ideas = Ideas(source, self.seed, limits.packages)
         all_settings = {name: getattr(self, name) for name in ("seed", "batch_size", *OF_A_PROGRAM)} | {
             "policy": policy.identity,
             "begin_program": begin,
@@ -205,7 +205,7 @@ class SamplingArguments(ExecutorArguments):
         }
         log = ProgramLog(log_path, all_settings, {item.id: content_digest(item) for item in competitions})
         options: Any = {"best_solutions_dir": best_solutions_dir, "reuse_results": self.reuse_results}
-        reward = MLEReward(competitions, executor, AstInstrumenter(), **options)
+        reward = MLEReward(competitions, executor, **options)
         for competition in competitions:
             yield Harness(
                 policy, competition, reward, log, max_new_tokens, max_prompt_tokens, limits, self.seed,

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 
 from trl_mle.models import Completion, EndpointModel, Prompt
 from trl_mle.prompts import estimate_tokens
-from trl_mle.rewards.progress import ARGUMENTS_FILE, read_arguments
+from trl_mle.rewards.progress import trained_with
 
 
 ENDPOINT_DEADLINE_S = 900.0  # for one batch of completions
@@ -45,14 +45,6 @@ def load_policy(name: str) -> Policy:
 def completion_length(names: Sequence[str]) -> int:
     """Length limit of completions, in tokens: the largest of the policies' trainings, or else 1024."""
     return max(filter(None, (trained_with(name).get("max_completion_length") for name in names)), default=1024)
-
-
-def trained_with(name: str) -> dict[str, Any]:
-    """Arguments of a policy's training, as far as they are known."""
-    for folder in (Path(name), Path(name).parent):  # of a run, or of its checkpoint
-        if (file := folder / ARGUMENTS_FILE).is_file():
-            return read_arguments(file)
-    return {}
 
 
 def check_policy(name: str) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -49,7 +50,7 @@ class LocalExecutor(Executor):
     Runs programs on this machine, each in a separate sandbox, at most `max_parallel` at a time.
 
     A warm parent inside the sandbox imports the usual packages (numpy, pandas, scikit-learn) once and forks one child
-    per program.
+    per program. An executor that nobody refers to any more closes itself, at the latest when the process ends.
 
     Args:
         max_parallel (`int`, *optional*):
@@ -116,6 +117,7 @@ class LocalExecutor(Executor):
         self._groups = cgroups.make_groups(self._run_dir, self.max_parallel + 1, memory_mb + disk_mb, max_processes)
         self._closed = threading.Event()
         self._threads = ThreadPoolExecutor(self.max_parallel, thread_name_prefix="trl_mle-slot")
+        self._closing.enter_context(contextlib.suppress(RuntimeError))  # one of the threads may have to close it all
         self._closing.callback(self._threads.shutdown)  # queued programs find it closed
         settings = {
             "memory_mb": memory_mb,
@@ -133,6 +135,8 @@ class LocalExecutor(Executor):
         except BaseException:
             self.close()
             raise
+        self._closing.callback(self._closed.set)  # before everything else
+        weakref.finalize(self, self._closing.close)
 
     def _choose_tier(self, tiers: list[Tier], settings: Mapping[str, Any], packages: Sequence[str]) -> None:
         """Keeps to the first tier that works, by trying."""
@@ -218,7 +222,6 @@ class LocalExecutor(Executor):
         return f"programs {isolated}, {self.max_parallel} at a time on {cores} cores{bounded}"
 
     def close(self) -> None:
-        self._closed.set()
         self._closing.close()
 
     def check(self, competition: Competition) -> None:

@@ -45,28 +45,22 @@ class ExecutorArguments:
     reuse_results: bool = field(default=False, metadata={"help": "Run equal programs only once."})
 
 
-def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
-    """The executor of this machine, Ray's if a cluster is named, or the user's own. Raises `ValueError` if it is
-    none."""
-    if args.executor is None:
-        return execution.RayExecutor if args.ray_address else execution.LocalExecutor
-    if args.ray_address:
-        raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
-    named = import_named("executor", args.executor)
-    if not isinstance(named, type) or not issubclass(named, execution.Executor):
-        raise ValueError(f"executor: {args.executor} is not a subclass of trl_mle.execution.Executor")
-    return named
-
-
-def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution.Executor:
-    """Builds the executor; with Ray, any GPU slot requests one of its GPUs per program. Raises `ValueError` or
-    [`SandboxError`] if no program could run."""
+def make_executor(args: ExecutorArguments, training_cores: int = 0, preload: bool = True) -> execution.Executor:
+    """Builds the executor of this machine, Ray's if a cluster is named, or the user's own; with Ray, any GPU slot
+    requests one of its GPUs per program. Without `preload`, packages are imported by programs alone. Raises
+    `ValueError` or [`SandboxError`] if no program could run."""
     for name in ("program_timeout_s", "program_memory_mb", "threads_per_program"):
         if not 0 < getattr(args, name) < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {getattr(args, name)}")
     if args.max_parallel_programs is not None and args.max_parallel_programs < 1:
         raise ValueError(f"max_parallel_programs must be at least 1, got {args.max_parallel_programs}")
-    kind: Any = executor_class(args)
+    kind: Any = execution.RayExecutor if args.ray_address else execution.LocalExecutor
+    if args.executor is not None:
+        if args.ray_address:
+            raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
+        kind = import_named("executor", args.executor)
+        if not isinstance(kind, type) or not issubclass(kind, execution.Executor):
+            raise ValueError(f"executor: {args.executor} is not a subclass of trl_mle.execution.Executor")
     if training_cores and not kind.is_local:
         raise ValueError(f"training_cores has no effect on {kind.__name__}: leave it out")
     options: dict[str, Any] = {
@@ -82,6 +76,8 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
         "training_cores": training_cores,
     }
     options |= {name: value for name, value in optional.items() if value}
+    if kind is execution.LocalExecutor and not preload:
+        options["packages"] = ()
     if args.ray_address:
         return kind(args.ray_address, num_gpus=bool(options.pop("gpus", ())), **options)
     return kind(**options)

@@ -19,7 +19,7 @@ from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.models.transformers_model import tokenize_prompts
 from trl_mle.prompts import scratch_prompt
-from trl_mle.rewards.progress import ARGUMENTS_FILE, METRICS_FILE, read_arguments
+from trl_mle.rewards.progress import METRICS_FILE, trained_with
 from trl_mle.showing import terminal_line
 from trl_mle.trainer.engine.checkpoint import damage, find_checkpoints
 from trl_mle.trainer.engine.pushes import in_one_line, is_failed_upload
@@ -98,11 +98,9 @@ def check_same_run(checkpoint: str | None, script_args: Any, args: Any, tasks: T
         return
     if 0 < args.max_steps < _step_of(checkpoint):
         raise ValueError(f"resume_from_checkpoint: {checkpoint} is beyond max_steps={args.max_steps}: raise max_steps")
-    if not (path := Path(checkpoint).parent / ARGUMENTS_FILE).is_file():
-        return
-    before, now = read_arguments(path), vars(script_args) | vars(args)
+    before, now = trained_with(checkpoint), vars(script_args) | vars(args)
     names = [name for name in SAME if before.get(name, now[name]) != now[name]]
-    if not set(tasks) <= set(TaskSet(before["competitions"], before["data_dir"])):
+    if "competitions" in before and not set(tasks) <= set(TaskSet(before["competitions"], before["data_dir"])):
         names.append("competitions")
     if names:
         were = ", ".join(f"{name}={before[name]}, not {now[name]}" for name in names)
@@ -130,7 +128,7 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
 def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: Limits, args: MLEGRPOConfig) -> None:
     """Raises `ValueError` if a competition's prompt has more tokens than `max_prompt_length`."""
     for competition in competitions:
-        tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=args.begin_program))
+        tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=args.begins_answers))
         if args.max_prompt_length is not None and tokens > args.max_prompt_length:
             limit = f"max_prompt_length={args.max_prompt_length}"
             raise ValueError(f"the prompt of {competition.id} has {tokens} tokens, more than {limit}: raise it")

@@ -8,12 +8,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from trl_mle.competitions import Competition, CompetitionError, GradingFailed, Score, TaskSet
-from trl_mle.execution import ExecutionResult, Executor, Outcome
+from trl_mle.execution import ExecutionResult, Executor, LocalExecutor, Outcome
 from trl_mle.execution.program import Program
-from trl_mle.instrumentation import MILESTONES, Instrumenter
+from trl_mle.instrumentation import MILESTONES, AstInstrumenter, Instrumenter
 from trl_mle.prompts import extract_code
 from trl_mle.rewards.evaluation import Evaluation, columns_of
 from trl_mle.rewards.pending import Execution, PendingEvaluation, Repeat
@@ -50,10 +50,11 @@ class MLEReward:
     Args:
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[Competition | str]`):
             Competitions, or their ids, for the `competition` column of the dataset.
-        executor ([`~trl_mle.execution.Executor`]):
-            Runs the programs.
-        instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*):
-            Inserts the milestone prints. With `None`, there is no partial credit.
+        executor ([`~trl_mle.execution.Executor`], *optional*):
+            Runs the programs. Defaults to a [`~trl_mle.execution.LocalExecutor`], which nobody needs to close.
+        instrumenter ([`~trl_mle.instrumentation.Instrumenter`], *optional*, defaults to `"ast"`):
+            Inserts the milestone prints; `"ast"` for an [`~trl_mle.instrumentation.AstInstrumenter`]. With `None`,
+            there is no partial credit.
         fail_reward (`float`, *optional*, defaults to `-10.0`):
             Reward of a program that fails.
         milestone_reward (`float`, *optional*, defaults to `0.1`):
@@ -75,8 +76,8 @@ class MLEReward:
     def __init__(
         self,
         competitions: TaskSet | Sequence[Competition | str],
-        executor: Executor,
-        instrumenter: Instrumenter | None = None,
+        executor: Executor | None = None,
+        instrumenter: Instrumenter | Literal["ast"] | None = "ast",
         fail_reward: float = -10.0,
         milestone_reward: float = 0.1,
         valid_margin: float = 0.3,
@@ -86,8 +87,8 @@ class MLEReward:
         reuse_results: bool = False,
     ):
         self.competitions = TaskSet.of(competitions)
-        self.executor = executor
-        self.instrumenter = instrumenter
+        self.executor = executor if executor is not None else LocalExecutor()
+        self.instrumenter = AstInstrumenter() if instrumenter == "ast" else instrumenter
         self.fail_reward = fail_reward
         self.milestone_reward = milestone_reward
         self.floor = lowest_valid_reward(fail_reward, milestone_reward, valid_margin)
@@ -116,7 +117,7 @@ class MLEReward:
         self,
         prompts: list[Any],
         completions: list[Any],
-        competition: list[str] | None = None,
+        competition: Sequence[Competition | str] | None = None,
         evaluation: list[Evaluation] | None = None,
         log_extra: Callable[[str, list], None] | None = None,
         log_metric: Callable[[str, float], None] | None = None,
@@ -125,9 +126,7 @@ class MLEReward:
         """The reward of each completion, a text or a conversation whose last message it is. `competition` is the
         dataset's column of ids, optional if there is only one; `evaluation` has evaluations from before, as
         [`~trl_mle.trainer.MLEGRPOTrainer`] makes them."""
-        evaluations = evaluation
-        if evaluations is None:
-            evaluations = self.evaluations(completions, competition=competition, **kwargs)
+        evaluations = evaluation or self.evaluations(completions, competition=competition, **kwargs)
         if log_extra is not None:
             for name, values in columns_of(evaluations).items():
                 log_extra(name, values)
@@ -142,14 +141,16 @@ class MLEReward:
         return [item.reward for item in evaluations]
 
     def evaluations(
-        self, completions: Sequence[Any], competition: Sequence[str] | None = None, **kwargs: Any
+        self, completions: Sequence[Any], competition: Sequence[Competition | str] | None = None, **kwargs: Any
     ) -> list[Evaluation]:
         """Evaluates a batch of TRL's completions, as [`__call__`] gets them; `kwargs` are for subclasses. With
         `async_rollouts` the trainer calls [`submit`] instead."""
         return self.evaluate_many(self.items(completions, competition))
 
-    def items(self, completions: Sequence[Any], competition: Sequence[str] | None) -> list[tuple[str, str]]:
-        """The texts of TRL's completions, each with the id of its competition."""
+    def items(
+        self, completions: Sequence[Any], competition: Sequence[Competition | str] | None
+    ) -> list[tuple[str, Competition | str]]:
+        """The texts of TRL's completions, each with its competition."""
         ids = competition if competition is not None else [self._only_competition()] * len(completions)
         texts = [item if isinstance(item, str) else item[-1]["content"] for item in completions]
         return list(zip(texts, ids, strict=True))
@@ -183,12 +184,9 @@ class MLEReward:
     ) -> list[Evaluation]:
         """Evaluates completions, in parallel as far as the executor allows. `on_done` gets the index and the
         evaluation of each when it is known. Once `time_is_up`, programs that still run end, without a reward."""
-        return self._wait_for(self.submit(items), on_done, time_is_up)
+        return self.wait_for(self.submit(items), on_done, time_is_up)
 
-    def evaluate_program(self, source: str | None, competition: Competition | str) -> Evaluation:
-        return self._wait_for(self.submit_programs([(source, competition)]))[0]
-
-    def _wait_for(
+    def wait_for(
         self,
         pending: Sequence[PendingEvaluation],
         on_done: Callable[[int, Evaluation], None] = lambda index, evaluation: None,
@@ -196,19 +194,21 @@ class MLEReward:
     ) -> list[Evaluation]:
         running = dict(enumerate(pending))
         valid = 0
-        with self.progress(len(pending)) as progress:
-            while running:
-                for index in [index for index, item in running.items() if item.poll()]:
-                    evaluation = running.pop(index).result()
-                    valid += evaluation.valid
-                    on_done(index, evaluation)
-                if running and time_is_up():
-                    break
-                slowest = max((item.running_s() for item in running.values()), default=0.0)
-                progress.update(len(pending) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
-                wait([item.awaited for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
-        for item in running.values():
-            self.stop(item)
+        try:
+            with self.progress(len(pending)) as progress:
+                while running:
+                    for index in [index for index, item in running.items() if item.poll()]:
+                        evaluation = running.pop(index).result()
+                        valid += evaluation.valid
+                        on_done(index, evaluation)
+                    if running and time_is_up():
+                        break
+                    slowest = max((item.running_s() for item in running.values()), default=0.0)
+                    progress.update(len(pending) - len(running), f"valid {valid}, slowest running {slowest:.0f} s")
+                    wait([item.awaited for item in running.values()], timeout=POLL_S, return_when=FIRST_COMPLETED)
+        finally:  # also after an interrupt
+            for item in running.values():
+                self.stop(item)
         stopped = Evaluation(None, outcome=Outcome.KILLED, detail="the time was up")
         return [stopped if i in running else item.result() for i, item in enumerate(pending)]
 

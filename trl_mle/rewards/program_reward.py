@@ -1,14 +1,14 @@
 """The reward as a plain function, for trainers that select rewards by name."""
 
-import atexit
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from trl_mle.competitions import Competition, TaskSet
-from trl_mle.execution import LocalExecutor
-from trl_mle.instrumentation import AstInstrumenter
+from trl_mle.competitions import load_competition
 from trl_mle.rewards.mle_reward import MLEReward
+
+
+_loaded = cache(load_competition)
 
 
 def program_reward(
@@ -21,24 +21,9 @@ def program_reward(
     trl grpo --reward_funcs trl_mle.rewards.program_reward --dataset_name FOLDER ...
     ```
     """
-    return _reward()(prompts, completions, competition=list(competition), **kwargs)
-
-
-class _Asked(TaskSet):
-    """Any competition, from when it is first asked for."""
-
-    def __contains__(self, competition_id: object) -> bool:
-        return isinstance(competition_id, str)
-
-    def __getitem__(self, competition_id: str) -> Competition:
-        if competition_id not in self._tasks:
-            self._tasks[competition_id] = competition_id
-            self._single.append(competition_id)
-        return super().__getitem__(competition_id)
+    return _reward()(prompts, completions, competition=[_loaded(name) for name in competition], **kwargs)
 
 
 @cache
 def _reward() -> MLEReward:
-    executor = LocalExecutor()
-    atexit.register(executor.close)
-    return MLEReward(_Asked([]), executor, AstInstrumenter())
+    return MLEReward([])

@@ -13,7 +13,7 @@ from trl_mle.showing import PlainConsole
 
 
 METRICS_FILE = "metrics.jsonl"  # in the output folder of a run, see MLEProgressCallback
-ARGUMENTS_FILE = "arguments.json"  # there, too: how the policy was asked and rewarded, by these arguments of its run
+ARGUMENTS_FILE = "arguments.json"  # beside a policy's weights: how it was asked and rewarded, by these arguments
 ARGUMENTS_KEPT = (
     *("model_name_or_path", "model_revision", "chat_template_kwargs", "competitions", "data_dir", "holdout"),
     *("begin_program", "ideas", "max_prompt_length", "max_completion_length", "objective", "max_at_k"),
@@ -23,12 +23,28 @@ RUNNING_FILE = "running.json"  # in the folder of the executions' record
 WRITE_S = 1.0  # seconds between two writes
 
 
-def read_arguments(path: Path) -> dict[str, Any]:
-    """The arguments of a run. Raises `OSError` or `ValueError` if they cannot be read."""
-    try:
-        return {**json.loads(path.read_text(encoding="utf-8"))}
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
+def keep_arguments(folder: Path, arguments: dict[str, Any]) -> None:
+    """Writes those arguments of a policy's training to its folder that say how it was asked and rewarded."""
+    kept = {name: arguments[name] for name in ARGUMENTS_KEPT if name in arguments}
+    write_whole(folder / ARGUMENTS_FILE, (json.dumps(kept, indent=2) + "\n").encode())
+
+
+def trained_with(name: str) -> dict[str, Any]:
+    """Arguments of a policy's training, as far as they are known. Raises `ValueError` if they cannot be read."""
+    for folder in (Path(name), Path(name).parent) if name else ():  # older checkpoints have them in their run's folder
+        if (path := folder / ARGUMENTS_FILE).is_file():
+            try:
+                return {**json.loads(path.read_text(encoding="utf-8"))}
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{path} cannot be read: {error}") from error
+    return {}
+
+
+def how_to_ask(name: str, begin_program: bool | None, ideas: str | None) -> tuple[bool, str]:
+    """`begin_program` and `ideas` for a policy; `None` stands for its training's, or else `True` and `"none"`."""
+    trained: dict[str, Any] = {"begin_program": True, "ideas": "none"} | trained_with(name)
+    begin = trained["begin_program"] if begin_program is None else begin_program
+    return begin, trained["ideas"] if ideas is None else ideas
 
 
 class ProgramsProgress:

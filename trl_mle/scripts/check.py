@@ -36,7 +36,7 @@ def check(args: argparse.Namespace) -> int:
         count = partial(prompt_tokens, load_tokenizer(args.model))
     limits = Limits(args.program_timeout_s, args.program_memory_mb)
     # Without a sandbox, only the packages are unknown: nothing runs here
-    with suppress(SandboxError), make_executor(one_program(args)) as executor:
+    with suppress(SandboxError), make_executor(one_program(args), preload=False) as executor:
         limits = executor.limits
     _look = partial(look, tasks, count, args.max_prompt_length, limits)
     workers = min(len(os.sched_getaffinity(0)), len(tasks))

@@ -19,7 +19,7 @@ def doctor(args: argparse.Namespace) -> int:
     works, remedies, is_unknown = [], [], False
     for tier in TIERS:
         try:
-            with LocalExecutor(sandbox=tier.name, python=args.program_python) as executor:
+            with LocalExecutor(sandbox=tier.name, python=args.program_python, packages=()) as executor:
                 executor.check(competition)
                 with waiting_for("a test program, which runs when a slot is free"):
                     [imported] = executor.run_many([(IMPORTS, competition)])

@@ -13,7 +13,7 @@ from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.execution import Outcome
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import write_whole
-from trl_mle.instrumentation import MILESTONES, AstInstrumenter
+from trl_mle.instrumentation import MILESTONES
 from trl_mle.prompts import estimate_tokens, scratch_prompt
 from trl_mle.prompts.extract import notebook_program
 from trl_mle.rewards import MLEReward
@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     source = (notebook_program(text) if path.suffix == ".ipynb" else text).strip("\n")  # as extracted
     with TemporaryDirectory() as kept, make_executor(one_program(args)) as executor:
         executor.check(competition)
-        reward = MLEReward([competition], executor, AstInstrumenter(), best_solutions_dir=kept)
-        evaluation = reward.evaluate_program(source if source.strip() else None, competition)
+        reward = MLEReward([competition], executor, best_solutions_dir=kept)
+        [evaluation] = reward.wait_for(reward.submit_programs([(source if source.strip() else None, competition)]))
         if output is not None and evaluation.valid:
             write_whole(output, Path(kept, competition.slug, "submission.csv").read_bytes())
     names = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
@@ -112,7 +112,7 @@ def _add_score(table: Table, competition: Competition, score: Score | None) -> N
 
 def show_prompt(args: argparse.Namespace) -> int:
     competition = load_competition(args.competition, args.data_dir)
-    with make_executor(one_program(args)) as executor:
+    with make_executor(one_program(args), preload=False) as executor:
         messages = scratch_prompt(competition, executor.limits, begin_program=not args.plan)
     tokens = sum(estimate_tokens(message["content"]) for message in messages)
     if args.json:

@@ -1,24 +1,22 @@
 """The training script, from arguments to the Hub; `recipes/train_mle.py` launches it."""
 
-import json
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from transformers import TrainerCallback, TrainerControl, TrainerState
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from trl_mle.competitions import CompetitionError, TaskSet
 from trl_mle.execution import Executor, SandboxError
 from trl_mle.execution.options import make_executor
-from trl_mle.files import alone_in, write_whole
+from trl_mle.files import alone_in
 from trl_mle.launching import MLEScriptArguments, checks, hub, processes
 from trl_mle.launching.building import make_instrumenter
 from trl_mle.launching.checks import one_line_errors
 from trl_mle.models import LanguageModelError
 from trl_mle.rewards import MLEReward
-from trl_mle.rewards.progress import ARGUMENTS_FILE, ARGUMENTS_KEPT
+from trl_mle.rewards.progress import how_to_ask
 from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
@@ -26,17 +24,6 @@ from trl_mle.user_code import import_named
 
 
 STOPPED = "training has stopped; resume_from_checkpoint: true resumes from the last checkpoint, if any"
-
-
-class ArgumentsCallback(TrainerCallback):
-    """Writes the arguments that other commands need, when training begins: a resume may be refused before."""
-
-    def __init__(self, arguments: dict[str, Any]):
-        self.arguments = arguments
-
-    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if state.is_world_process_zero:
-            write_whole(Path(args.output_dir, ARGUMENTS_FILE), (json.dumps(self.arguments, indent=2) + "\n").encode())
 
 
 def main(script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_args: ModelConfig) -> None:
@@ -54,8 +41,7 @@ def main(script_args: MLEScriptArguments, training_args: MLEGRPOConfig, model_ar
             if trainer.is_world_process_zero():
                 stack.enter_context(alone_in(output_dir))
                 checks.check_no_other_run(output_dir, checkpoint)  # again: another may have ended meanwhile
-        arguments = asdict(script_args) | asdict(model_args) | training_args.to_dict()
-        trainer.add_callback(ArgumentsCallback({name: arguments[name] for name in ARGUMENTS_KEPT}))
+        trainer.kept_arguments |= asdict(script_args) | asdict(model_args)
         trainer.accelerator.print(executor.description)
         if checkpoint is not None:
             trainer.accelerator.print(f"Resuming from {checkpoint}.")
@@ -82,6 +68,8 @@ def check_arguments(
     output_dir: Path, tasks: TaskSet, script_args: Any, training_args: MLEGRPOConfig, model_args: ModelConfig
 ) -> str | None:
     """Checks what needs neither programs nor a model; returns the checkpoint to resume from, if any."""
+    model, args = model_args.model_name_or_path or "", training_args
+    args.begin_program, args.ideas = how_to_ask(model, args.begin_program, args.ideas)
     checkpoint = checks.checkpoint_to_resume(training_args.resume_from_checkpoint, output_dir)
     checks.check_no_other_run(output_dir, checkpoint)
     checks.check_same_run(checkpoint, script_args, training_args, tasks)

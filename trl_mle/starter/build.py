@@ -1,6 +1,5 @@
 """Builds a checkpoint from sketched programs: corpus, tokenizer, model, supervised fine-tuning."""
 
-import json
 import random
 import time
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from transformers.trainer_callback import ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from trl_mle.competitions import load_competition
-from trl_mle.rewards.progress import ARGUMENTS_FILE
+from trl_mle.rewards.progress import keep_arguments
 from trl_mle.showing import PlainConsole, for_markdown
 from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
 from trl_mle.trainer.progress_callback import TimeLeftCallback
@@ -145,7 +144,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     # It was taught to write a plan first, and is asked as it was taught
-    (folder / ARGUMENTS_FILE).write_text(json.dumps({"begin_program": False}) + "\n", encoding="utf-8")
+    keep_arguments(folder, {"begin_program": False})
     card = README.format(
         competitions=", ".join(map(for_markdown, config.competitions)),
         parameters=model.num_parameters(),

@@ -32,11 +32,12 @@ class MLEGRPOConfig(GRPOConfig):
 
         max_prompt_length (`int`, *optional*, defaults to `1024`):
             Maximum length of a prompt in tokens, which is refused if it is longer. `None` allows any length.
-        begin_program (`bool`, *optional*, defaults to `True`):
+        begin_program (`bool`, *optional*):
             Whether the first lines of a program begin each answer. `False` for a short plan first, as in the paper.
-        ideas (`str`, *optional*, defaults to `"none"`):
+            Defaults to the value of the model's own training if its folder has that, or else to `True`.
+        ideas (`str`, *optional*):
             What groups are asked to fit, in turn: `"default"`, a YAML file, or `"none"`. See
-            [`~trl_mle.prompts.Ideas`].
+            [`~trl_mle.prompts.Ideas`]. Defaults to the value of the model's own training, or else to `"none"`.
         improve_probability (`float`, *optional*, defaults to `0.5`):
             Probability that a group improves an earlier valid solution, or with `ideas` varies its idea.
         pool_size (`int`, *optional*, defaults to `64`):
@@ -84,9 +85,11 @@ class MLEGRPOConfig(GRPOConfig):
     show_test_score: bool = _option(False, "Whether improve prompts state the score on the hidden answers.")
     objective: str = _option("reward", "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own.")
     max_at_k: int | None = _option(None, "k of `max_at_k`. `None` for half of `num_generations`, at most 8.")
-    begin_program: bool = _option(True, "Whether the first lines of a program begin each answer, instead of a plan.")
-    ideas: str = _option(
-        "none", "Ideas that prompts ask for in turn: `none`, `default`, or a YAML file that lists them."
+    begin_program: bool | None = _option(
+        None, "Whether the first lines of a program begin each answer. `None`: as in the model's training, or true."
+    )
+    ideas: str | None = _option(
+        None, "Ideas that prompts ask for in turn: `none`, `default`, or a YAML file. `None`: as in its training."
     )
     stop_when_stale: bool = _option(False, "Whether training ends when no program has had a new score for 8 steps.")
     duration_weighting: str | None = _option(
@@ -165,6 +168,10 @@ class MLEGRPOConfig(GRPOConfig):
                 steps = math.ceil(self.max_steps * steps)
             if steps > 0 and steps % boundary:
                 raise ValueError(f"{name}={steps:g} saves between two generations: use a multiple of {boundary}")
+
+    @property
+    def begins_answers(self) -> bool:
+        return self.begin_program is not False  # `None`, the default, until a trainer knows its model
 
     @property
     def completions_per_batch(self) -> int:

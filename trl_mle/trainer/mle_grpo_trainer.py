@@ -18,6 +18,7 @@ from trl_mle.execution import Limits
 from trl_mle.models.transformers_model import without_defaults
 from trl_mle.prompts import without_opening
 from trl_mle.rewards import find_reward
+from trl_mle.rewards.progress import how_to_ask, keep_arguments
 from trl_mle.trainer.asking.dataset import check_prompts, scratch_dataset
 from trl_mle.trainer.asking.solution_prompts import SolutionPrompts
 from trl_mle.trainer.batch import Batch, Completion, Row, from_scratch
@@ -46,17 +47,12 @@ class MLEGRPOTrainer(GRPOTrainer):
     Example:
 
     ```python
-    >>> from trl_mle.execution import LocalExecutor
     >>> from trl_mle.rewards import MLEReward
     >>> from trl_mle.trainer import MLEGRPOTrainer
 
-    >>> with LocalExecutor(timeout_s=60, memory_mb=4096) as executor:
-    ...     trainer = MLEGRPOTrainer(
-    ...         model="Qwen/Qwen2.5-0.5B-Instruct",
-    ...         reward_funcs=MLEReward(competitions=["digits"], executor=executor),
-    ...         competitions=["digits"],
-    ...     )
-    ...     trainer.train()
+    >>> reward = MLEReward(competitions=["digits"])
+    >>> trainer = MLEGRPOTrainer("Qwen/Qwen2.5-0.5B-Instruct", reward, competitions=["digits"])
+    >>> trainer.train()
     ```
 
     Args:
@@ -94,14 +90,16 @@ class MLEGRPOTrainer(GRPOTrainer):
         limits: Limits | None = None,
         **kwargs: Any,
     ) -> None:
+        name = model if isinstance(model, str) else get_config_model_id(model.config)
         if args is None:
-            name = model if isinstance(model, str) else get_config_model_id(model.config)
             args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
         if not isinstance(args, MLEGRPOConfig):
             raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
         if args.async_rollouts != self.is_asynchronous:
-            name = "AsyncMLEGRPOTrainer" if args.async_rollouts else "MLEGRPOTrainer"
-            raise ValueError(f"async_rollouts={args.async_rollouts} is for {name}: train with that class")
+            other = "AsyncMLEGRPOTrainer" if args.async_rollouts else "MLEGRPOTrainer"
+            raise ValueError(f"async_rollouts={args.async_rollouts} is for {other}: train with that class")
+        args.begin_program, args.ideas = how_to_ask(name, args.begin_program, args.ideas)
+        self.kept_arguments = args.to_dict()  # written beside the weights, as far as others need them
         self.competitions = TaskSet.of(competitions)
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
         self.limits = find_limits(self.reward, limits)
@@ -282,6 +280,11 @@ class MLEGRPOTrainer(GRPOTrainer):
     def _get_train_sampler(self, *args: Any, **kwargs: Any) -> checkpoint.EpochSampler:
         # Not by set_epoch, which does not reach the sampler of a resumed run with several processes
         return checkpoint.EpochSampler(super()._get_train_sampler(*args, **kwargs), lambda: int(self.state.epoch or 0))
+
+    def _save(self, output_dir: str | None = None, *args: Any, **kwargs: Any) -> None:
+        super()._save(output_dir, *args, **kwargs)
+        if self.args.should_save:
+            keep_arguments(Path(output_dir or self.args.output_dir or ""), self.kept_arguments)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         if self.args.should_save:  # one of an earlier run is not whole while it is overwritten

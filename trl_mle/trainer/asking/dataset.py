@@ -46,7 +46,7 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
 
 
 def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> PromptsWhenRead:
-    make = partial(scratch_prompt, limits=limits, begin_program=args.begin_program)
+    make = partial(scratch_prompt, limits=limits, begin_program=args.begins_answers)
     return PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed, limits.packages))
 
 

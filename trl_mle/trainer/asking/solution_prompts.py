@@ -80,7 +80,7 @@ class SolutionPrompts:
         if variation is None:
             return {}
         parent, idea = variation
-        prompt = scratch_prompt(self.competitions[name], self.limits, self.args.begin_program, idea)
+        prompt = scratch_prompt(self.competitions[name], self.limits, self.args.begins_answers, idea)
         return {"prompt": prompt} | _parent_columns(parent, row) | {"idea": idea.name}
 
     def prompt_with(self, parent: Solution) -> Prompt:
@@ -94,7 +94,7 @@ class SolutionPrompts:
                 test_score=parent.score if self.args.show_test_score else None,
                 max_tokens=limit if limit is not None else LONG_PROMPT,
                 count_tokens=self.count_tokens,
-                begin_program=self.args.begin_program,
+                begin_program=self.args.begins_answers,
             )
 
     def observe(self, completions: Sequence[Completion], step: int) -> None:
