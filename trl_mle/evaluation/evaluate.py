@@ -20,7 +20,7 @@ from trl_mle.evaluation.harness import SamplingArguments, check_counts, sample_p
 from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.result_tables import K, best_of_k_point, chosen_by_validation, to_markdown
 from trl_mle.evaluation.results import best_program, failures, figures, judged, reported_score
-from trl_mle.execution.options import make_executor
+from trl_mle.execution.options import make_executor, option
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation
@@ -42,19 +42,15 @@ class EvaluationArguments(SamplingArguments):
             "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
         },
     )
-    names: list[str] = field(
-        default_factory=list, metadata={"help": "A name for each policy, in this order, for the tables."}
+    names: list[str] = option([], "A name for each policy, in this order, for the tables.")
+    holdout: float = option(
+        0.0,
+        "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use the value of "
+        "training.",
     )
-    holdout: float = field(
-        default=0.0,
-        metadata={
-            "help": "Share of the hidden rows to report scores on; the best programs are chosen on the others. Use "
-            "the value of training."
-        },
-    )
-    num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
-    seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from the seeds of training."})
-    batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
+    num_samples: int = option(128, "Programs per policy and competition.")
+    seed: int = option(1_000_000, "Seed of the sampling; far from the seeds of training.")
+    batch_size: int = option(64, "Programs sampled at a time.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
