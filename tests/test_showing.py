@@ -104,7 +104,7 @@ def test_watch_and_report(command, tmp_path):
     for text in HOSTILE:
         log.append("wine", Evaluation(-10.0, 1.0, None, "error", detail=text.replace("\ud800", "")))
     BestSolutions(folder / "best_solutions").offer(load_competition("wine"), EVERYTHING, b"id\n", 2.0)
-    status = {"done": 1, "of": 2, "slots": 1, "note": "".join(HOSTILE)}
+    status = {"done": 1, "of": 2, "note": "".join(HOSTILE)}
     (folder / "executions" / RUNNING_FILE).write_text(json.dumps(status))
     code, out, error = command("watch", folder)
     assert code == 0, error

@@ -86,6 +86,5 @@ def test_closing_ends_what_runs(cluster, competition):
         assert not any(future.done() for future in futures)
         assert packages[:5] == REQUIRED
         assert executor.limits == Limits(200, 512, 1, packages)
-        assert executor.slots == 1
     assert [future.result(timeout=0).outcome for future in futures] == [Outcome.INFRASTRUCTURE] * 2
     assert not ray.is_initialized()

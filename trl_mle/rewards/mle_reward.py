@@ -213,8 +213,7 @@ class MLEReward:
         return [stopped if i in running else item.result() for i, item in enumerate(pending)]
 
     def progress(self, count: int) -> ProgramsProgress:
-        slots = self.executor.slots if self._running_dir is not None else None
-        return ProgramsProgress(count, self.show_progress, self._running_dir, slots)
+        return ProgramsProgress(count, self.show_progress, self._running_dir)
 
     def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list[PendingEvaluation]:
         """Queues the programs of completions, as for [`evaluate_many`], without waiting for them."""
