@@ -51,7 +51,7 @@ class VLLMServer:
         for request in self._open:
             self._wait_for(request)
         self._generation.sync_weights()
-        self._agree(lambda client: client.raise_failure())
+        self._agree(lambda client: client.failure)
 
     def generate(
         self, prompts: list[list[int]], images: list | None, num_generations: int, profiler: Any = None
@@ -125,7 +125,7 @@ class BackgroundClient:
         self._client = client
         self.answer: dict[str, Any] | None = None  # the next return value of `generate`, instead of a request
         self.pending: Future | None = None  # its last request
-        self._failure: VLLMServerError | None = None
+        self.failure: VLLMServerError | None = None  # of an update
         session = client.session
         session.hooks["response"].append(_check_status)
         session.request = functools.partial(session.request, timeout=timeout_s)  # type: ignore[method-assign]
@@ -167,16 +167,12 @@ class BackgroundClient:
     def reset_prefix_cache(self) -> None:
         self._try(self._client.reset_prefix_cache)
 
-    def raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
     def _try(self, call: Callable[[], None]) -> None:
-        if self._failure is None:
+        if self.failure is None:
             try:
                 call()
             except (RequestException, RuntimeError) as error:  # the latter is NCCL's
-                self._failure = VLLMServerError(error)
+                self.failure = VLLMServerError(error)
 
 
 def _check_status(response: Response, **kwargs: Any) -> None:
