@@ -22,7 +22,7 @@ class Sampler:
 
     def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
         self._trainer = trainer
-        self._keeps_logps = keeps_logps
+        self.keeps_logps = keeps_logps
         self.server = trainer.vllm_server
         self._request: Request | None = None
         self.rows: list[Row] = []  # of all processes: requested, but not received
@@ -81,9 +81,9 @@ class Sampler:
         generated = trainer._generate([row["prompt"] for row in rows])
         prompt_ids, completion_ids, _, completions, sampling_logps, *_ = generated
         logps: Sequence[list[float] | None] = [None] * len(rows)
-        if self._keeps_logps and self.server is None:
+        if self.keeps_logps and self.server is None:
             logps = policy_logps(trainer, prompt_ids, completion_ids)
-        elif self._keeps_logps:  # the sampling weights may be gone
+        elif self.keeps_logps:  # the sampling weights may be gone
             logps = sampling_logps
         columns = rows, prompt_ids, completion_ids, completions, sampling_logps or [None] * len(rows), logps
         return [Rollout(*column) for column in zip(*columns, strict=True)]
