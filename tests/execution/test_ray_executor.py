@@ -12,7 +12,7 @@ from trl_mle.execution.program import REQUIRED
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
-from trl_mle.execution import RayExecutor  # noqa: E402 (needs Ray)
+from trl_mle.execution.ray_executor import RayExecutor  # noqa: E402 (needs Ray)
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]

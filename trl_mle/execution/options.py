@@ -44,19 +44,6 @@ class ExecutorArguments:
     reuse_results: bool = option(False, "Run equal programs only once.")
 
 
-def executor_class(args: ExecutorArguments) -> type[execution.Executor]:
-    """The executor of this machine, Ray's if a cluster is named, or the user's own. Raises `ValueError` if it is
-    none."""
-    if args.executor is None:
-        return execution.RayExecutor if args.ray_address else execution.LocalExecutor
-    if args.ray_address:
-        raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
-    named = import_named("executor", args.executor)
-    if not isinstance(named, type) or not issubclass(named, execution.Executor):
-        raise ValueError(f"executor: {args.executor} is not a subclass of trl_mle.execution.Executor")
-    return named
-
-
 def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution.Executor:
     """Builds the executor; with Ray, any GPU slot requests one of its GPUs per program. Raises `ValueError` or
     [`SandboxError`] if no program could run."""
@@ -65,7 +52,15 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0) -> execution
             raise ValueError(f"{name} must be positive and finite, got {getattr(args, name)}")
     if args.max_parallel_programs is not None and args.max_parallel_programs < 1:
         raise ValueError(f"max_parallel_programs must be at least 1, got {args.max_parallel_programs}")
-    kind: Any = executor_class(args)
+    if args.executor is not None and args.ray_address:
+        raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
+    kind: Any = execution.LocalExecutor
+    if args.ray_address:
+        kind = import_named("ray_address", "trl_mle.execution.ray_executor.RayExecutor")
+    elif args.executor is not None:
+        kind = import_named("executor", args.executor)
+        if not isinstance(kind, type) or not issubclass(kind, execution.Executor):
+            raise ValueError(f"executor: {args.executor} is not a subclass of trl_mle.execution.Executor")
     if training_cores and not kind.is_local:
         raise ValueError(f"training_cores has no effect on {kind.__name__}: leave it out")
     options: dict[str, Any] = {
