@@ -52,22 +52,13 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT) -> list[
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Time, cores and memory of an agent. Defaults to half an hour, one core and 4,096 MB.
     """
-    names = _names(tasks)
+    names = {re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("._-"): competition_id for competition_id in tasks}
+    if "" in names or len(names) < len(tasks):
+        raise CompetitionError("two ids differ in dots alone, or one has no letters from a to z: rename them")
     with new_folder(folder, FileExistsError(f"{folder} exists: name another folder with --harbor")) as staged:
         for name, competition_id in names.items():
             _write_task(tasks[competition_id], staged / "tasks" / name, limits)
     return [folder / "tasks" / name for name in names]
-
-
-def _names(tasks: TaskSet) -> dict[str, str]:
-    """The competitions' ids, by the names of their tasks."""
-    names: dict[str, str] = {}
-    for competition_id in tasks:
-        name = re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("._-")
-        if not name or name in names:
-            raise CompetitionError(f"{competition_id!r} needs an id of its own with letters from a to z")
-        names[name] = competition_id
-    return names
 
 
 def _write_task(competition: Competition, folder: Path, limits: Limits) -> None:
