@@ -22,29 +22,24 @@ def batch_metrics(
 ) -> dict[str, float]:
     """All metrics of the completions of *all* processes (docs/evaluation.md): of all programs, of each competition if
     there are several but few, and with `by_kind` of each kind of prompt."""
-    metrics: dict[str, float] = {}
     present = dict.fromkeys(item.competition for item in completions)
     several = max(len(present), len(competitions)) > 1
+    # Prefix, completions, whether a larger score is better, and whether their scores can be compared
+    groups: list[tuple[str, Sequence[Completion], bool | None, bool]] = []
     for name in present if len(competitions) <= FEW else ():
         competition = competitions.get(name or "")
         prefix = f"{competition.slug if competition else name}/" if several else ""
-        metrics |= program_metrics(
-            [item for item in completions if item.competition == name],
-            competition.higher_is_better if competition else None,
-            instrumented,
-            prefix=prefix,
-        )
+        higher = competition.higher_is_better if competition else None
+        groups.append((prefix, [item for item in completions if item.competition == name], higher, True))
     if several:
-        metrics |= program_metrics(completions, None, instrumented, scores=False)
+        groups.append(("", completions, None, False))
     for kind in dict.fromkeys(item.prompt_kind for item in completions) if by_kind else ():
-        only = next(iter(competitions.values())) if len(competitions) == 1 else None
-        metrics |= program_metrics(
-            [item for item in completions if item.prompt_kind == kind],
-            only.higher_is_better if only else None,
-            instrumented,
-            scores=only is not None,
-            prefix=f"{kind}/",
-        )
+        higher = next(iter(competitions.values())).higher_is_better if len(competitions) == 1 else None
+        members = [item for item in completions if item.prompt_kind == kind]
+        groups.append((f"{kind}/", members, higher, higher is not None))
+    metrics: dict[str, float] = {}
+    for prefix, members, higher, scores in groups:
+        metrics |= program_metrics(members, higher, instrumented, scores, prefix)
     programs = [(program, item.parent_id) for item in completions if (program := item.evaluation.program_id)]
     rates = {
         "unique_rate": len({program for program, _ in programs}) / len(programs) if programs else None,
