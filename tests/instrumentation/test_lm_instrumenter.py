@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 from support.scripted_policy import ScriptedModel
@@ -64,7 +63,7 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     instrumenter = LmInstrumenter(ScriptedModel(answer), mode)
     program = instrumenter.instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
     expected = AstInstrumenter().instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
-    assert program == replace(expected, is_final=answer is not None)  # next time the model may answer
+    assert program == expected
     assert program.milestones == BY_RULE
     metrics = instrumenter.metrics()
     assert (metrics["lm_rate"], metrics["ast_rate"], metrics["none_rate"]) == (0, 1, 0)

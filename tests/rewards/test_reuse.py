@@ -5,10 +5,8 @@ from dataclasses import replace
 
 import pytest
 from support.fake_executor import FakeExecutor
-from support.scripted_policy import ScriptedModel
 
 from trl_mle.execution import ExecutionResult, Outcome, ProgramFuture
-from trl_mle.instrumentation import LmInstrumenter
 from trl_mle.rewards import MLEReward
 
 
@@ -101,13 +99,6 @@ def test_nobody_waits_for_a_stopped_program(wine, runs):
     assert second.poll()
     assert later.poll()
     assert second.result().outcome == later.result().outcome == Outcome.ERROR
-
-
-def test_prints_that_a_silent_model_did_not_place_are_not_reused(wine):
-    """The model may answer the next time, and then there are other milestones."""
-    model = ScriptedModel(None, None, "imports: 1")
-    reward = reward_of(LateExecutor(FAILED), wine, instrumenter=LmInstrumenter(model))
-    assert [reward.evaluate(FIRST, "wine").reused for _ in range(4)] == [False, False, False, True]
 
 
 def test_without_the_option_nothing_is_reused(wine):

@@ -271,10 +271,8 @@ class MLEReward:
         evaluation = replace(self._rewarded(program, result, competition, grading), source=source)
         if self.reuse_results:
             evaluation = replace(evaluation, reused=False)
-            # Not final: an instrumenting model that was silent may place prints the next time
-            is_final = isinstance(program, str) or program.is_final
             self._equal.pop(_key(source, competition), None)
-            if evaluation.outcome in REUSABLE and is_final:
+            if evaluation.outcome in REUSABLE:
                 self._equal[_key(source, competition)] = evaluation.shortened()
         self._record(evaluation, result, competition)
         return evaluation
