@@ -74,8 +74,8 @@ class Slots:
             return None
         return fd
 
-    def _try(self, slot: Slot) -> list[int]:
-        """Descriptors that hold all locks of a slot; empty if any is taken."""
+    def _try(self, slot: Slot) -> Slot | None:
+        """The slot with all its locks, or `None` if any is taken."""
         names = [f"core-{cpu}" for cpu in slot.cpus] or [f"slot-{slot.index}"]
         if slot.gpu is not None:
             names.append(f"gpu-{slot.gpu.replace('/', '-')}")
@@ -84,9 +84,9 @@ class Slots:
             fd = self._lock(name)
             if fd is None:
                 _unlock(held)
-                return []
+                return None
             held.append(fd)
-        return held
+        return replace(slot, locks=tuple(held))
 
     @contextlib.contextmanager
     def take(self, closed: threading.Event) -> Iterator[Slot]:
@@ -95,15 +95,14 @@ class Slots:
             if closed.is_set():
                 raise Closed
             time.sleep(max(0.0, self._passed_at + 2 * POLL_S - time.monotonic()))
-            while (got := self._any()) is None:
+            while (slot := next(filter(None, map(self._try, self.slots)), None)) is None:
                 if closed.wait(POLL_S):
                     raise Closed
             self._passed_at = time.monotonic()
-        slot, held = got
         try:
-            yield replace(slot, locks=tuple(held))
+            yield slot
         finally:
-            _unlock(held)
+            _unlock(slot.locks)
 
     @contextlib.contextmanager
     def take_number(self, number: int) -> Iterator[Slot]:
@@ -115,12 +114,6 @@ class Slots:
                 yield Slot(len(self.slots), number)
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has a copy of the descriptor
-
-    def _any(self) -> tuple[Slot, list[int]] | None:
-        for slot in self.slots:
-            if held := self._try(slot):
-                return slot, held
-        return None
 
 
 def lock_folder() -> Path:
@@ -136,7 +129,7 @@ def lock_folder() -> Path:
         folder = usual.with_name(f"{usual.name}-{number}")
 
 
-def _unlock(held: list[int]) -> None:
+def _unlock(held: Sequence[int]) -> None:
     for fd in held:
         fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough if a process forked in the meantime has a copy
         os.close(fd)
