@@ -14,7 +14,7 @@ from trl_mle.instrumentation import placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS
-from trl_mle.instrumentation.steps import find_steps
+from trl_mle.instrumentation.steps.placing import find_steps
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import LanguageModel
 from trl_mle.prompts.extract import extract_code
