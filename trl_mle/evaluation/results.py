@@ -75,7 +75,6 @@ def figures(name: str, competition: Competition, evaluations: Sequence[Evaluatio
         "on_all_rows": on_all_rows if competition.holdout else {},
         "medal": won,
         "human_rank": rank,
-        "medal_thresholds": thresholds and thresholds._asdict(),
     }
 
 
