@@ -137,8 +137,8 @@ FAULTS = [
         "trainer",
         "small differences between failures are enlarged",
         "trainer/advantages.py",
-        "standardized(progress[members], VALID_STEP)",
-        "standardized(progress[members])",
+        "standardized(progress, VALID_STEP)",
+        "standardized(progress)",
     ),
     Fault(
         "trainer",
