@@ -70,18 +70,6 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     assert sum(metrics[f"rejected/{reason}"] for reason in REASONS) >= 1
 
 
-def test_only_what_can_have_been_reached_is_kept():
-    answer = (
-        rewritten().replace('print("milestone: imports")', "").replace("as pd", 'as pd\nprint("milestone: imports")')
-    )
-    answer = answer.replace("fit\n", 'fit\nprint("milestone: submission")\n')
-    instrumenter = LmInstrumenter(ScriptedModel(answer), "rewrite")
-    assert instrumenter.instrument(SOURCE).milestones == MILESTONES[1:]
-    metrics = instrumenter.metrics()
-    assert metrics["lm_rate"] == 1
-    assert metrics["rejected/impossible"] == 1
-
-
 def test_equal_programs_of_a_batch_are_asked_about_once():
     model = ScriptedModel(quoted())
     programs = LmInstrumenter(model).instrument_many([SOURCE, SOURCE, SOURCE + "\n"])

@@ -90,13 +90,6 @@ def test_no_more_than_64_requests_at_a_time(server):
     assert server.most_in_flight == 64
 
 
-def test_failed_request_is_repeated(server):
-    seen = set()
-    server.meddle = lambda body: 500 if number_of(body) not in seen and not seen.add(number_of(body)) else None
-    assert all(answered(EndpointModel(server.url).complete(programs(4), 8)))
-    assert len(server.requests) == 8
-
-
 def test_late_answers_do_not_count(server, caplog):
     release = threading.Event()
     server.meddle = lambda body: release.wait(60) and None if number_of(body) > 3 else None
