@@ -8,7 +8,6 @@ from trl_mle.competitions import Competition
 from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Outcome
 from trl_mle.instrumentation import MILESTONES
-from trl_mle.rewards import Evaluation
 from trl_mle.rewards.evaluation import NO_CODE
 from trl_mle.trainer.batch import Completion
 
@@ -69,7 +68,11 @@ def program_metrics(
     ):
         if values.size:
             metrics |= {f"{name}/{summary}": float(getattr(np, summary)(values)) for summary in summaries}
-    metrics |= _reuse_metrics(evaluations)
+    if any(item.reused is not None for item in evaluations):
+        programs = [item for item in evaluations if item.outcome != NO_CODE]
+        reused = [item for item in programs if item.reused]
+        saved_s = float(_numbers(item.duration_s for item in reused).sum())  # of those that an equal one stood for
+        metrics |= {"reuse/rate": len(reused) / max(1, len(programs)), "reuse/saved_s": saved_s}
     outcomes = [item.outcome for item in evaluations if item.outcome is not None]
     if outcomes:
         metrics |= {f"outcome/{outcome}_rate": outcomes.count(outcome) / len(outcomes) for outcome in OUTCOMES}
@@ -90,18 +93,6 @@ def program_metrics(
                 untrained = sum("model_trained" not in item.milestones for item in valid)
                 metrics["untrained_valid_rate"] = untrained / len(valid)
     return {f"{prefix}{name}": value for name, value in metrics.items()}
-
-
-def _reuse_metrics(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """How many programs were not executed because an equal one was, and the Δt that this saved."""
-    if all(item.reused is None for item in evaluations):
-        return {}
-    programs = [item for item in evaluations if item.outcome != NO_CODE]
-    reused = [item for item in programs if item.reused]
-    return {
-        "reuse/rate": len(reused) / max(1, len(programs)),
-        "reuse/saved_s": float(_numbers(item.duration_s for item in reused).sum()),
-    }
 
 
 def _numbers(values: Iterable[float | None]) -> np.ndarray:
