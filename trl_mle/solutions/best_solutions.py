@@ -3,8 +3,6 @@
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,9 @@ class BestSolutions:
         """Keeps a solution if it is the first or better by `score`, and returns whether it is kept. `held_out` and
         `full` are its scores on the held-out rows and on all rows, if some are held out."""
         best, new, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
-        with self._locked():
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, at the latest when the process ends
             if old.exists() and not best.exists():  # killed between the two renames below
                 new.rename(best)
             current = self._record(competition)
@@ -82,10 +82,3 @@ class BestSolutions:
         except (FileNotFoundError, ValueError):
             return None
         return record if record.get("holdout", 0.0) == competition.holdout else None
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, at the latest when the process ends
-            yield
