@@ -29,7 +29,7 @@ class Request:
     prompts: list[list[int]]  # tokens, one for each completion
     images: list | None
     num_generations: int
-    answer: Future | None = None  # the completions of all processes; only on the main process
+    answer: Any = None  # a future of the completions of all processes; only on the main process
 
 
 class VLLMServer:
@@ -69,21 +69,14 @@ class VLLMServer:
         return request
 
     def answered(self, request: Request, timeout_s: float = 0.0) -> bool:
-        def look(client: BackgroundClient) -> bool:
-            assert request.answer is not None
-            if not wait([request.answer], timeout_s).done:
-                return False
-            request.answer.result()  # or its failure
-            return True
-
-        return self._agree(look)
+        # The result, which is never empty, or its failure
+        return self._agree(lambda client: bool(wait([request.answer], timeout_s).done and request.answer.result()))
 
     def collect(self, request: Request) -> tuple:
         """Waits for the completions; returns this process's part like TRL's `generate`."""
         self._wait_for(request)
         self._open.remove(request)
         if self._client is not None:
-            assert request.answer is not None
             self._client.answer = request.answer.result()
         return self._generation.generate(request.prompts, request.images, request.num_generations)
 
