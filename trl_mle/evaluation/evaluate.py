@@ -40,7 +40,7 @@ class EvaluationArguments(SamplingArguments):
         metadata={
             "help": "Policies that write the programs: folders or Hub ids of models or LoRA adapters, or URLs of "
             "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
-        },
+        }
     )
     names: list[str] = option([], "A name for each policy, in this order, for the tables.")
     holdout: float = option(

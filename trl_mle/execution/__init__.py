@@ -6,12 +6,4 @@ from trl_mle.execution.program import Limits
 from trl_mle.execution.sandbox import SandboxError
 
 
-__all__ = [
-    "ExecutionResult",
-    "Executor",
-    "Limits",
-    "LocalExecutor",
-    "Outcome",
-    "ProgramFuture",
-    "SandboxError",
-]
+__all__ = ["ExecutionResult", "Executor", "Limits", "LocalExecutor", "Outcome", "ProgramFuture", "SandboxError"]

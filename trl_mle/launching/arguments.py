@@ -36,8 +36,7 @@ class MLEScriptArguments(ExecutorArguments):
     fail_reward: float = option(-10.0, "Reward of a program that fails.")
     milestone_reward: float = option(0.1, "Partial credit per milestone.")
     reward_funcs: list[str] = option(
-        [],
-        "Further reward functions, as dotted paths; `reward_weights` weighs all, that of the programs first.",
+        [], "Further reward functions, as dotted paths; `reward_weights` weighs all, that of the programs first."
     )
     push_rollouts_to_hub: bool = option(
         False, "With `push_to_hub`, also upload best solutions and executions, as a dataset."

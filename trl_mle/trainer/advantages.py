@@ -44,10 +44,7 @@ def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def group_advantages(
-    progress: torch.Tensor,
-    quality: torch.Tensor,
-    max_at_k: int | None = None,
-    program: torch.Tensor | None = None,
+    progress: torch.Tensor, quality: torch.Tensor, max_at_k: int | None = None, program: torch.Tensor | None = None
 ) -> torch.Tensor:
     r"""
     Advantages of a group, in two parts: the progress of each completion, and the relative quality of the valid ones,
