@@ -4,6 +4,7 @@ docs/objective.md."""
 from math import comb
 
 import torch
+from scipy.stats import rankdata
 
 
 # Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid
@@ -92,19 +93,13 @@ def _centred(values: torch.Tensor) -> torch.Tensor:
 
 def _quality_part(quality: torch.Tensor, max_at_k: int | None, program: torch.Tensor | None) -> torch.Tensor:
     m = len(quality)
-    ranks = _shared(_mid_ranks(quality), program) / m
+    mid_ranks = torch.from_numpy(rankdata(quality)) - 0.5  # from 1/2 on; equal values share their mean rank
+    ranks = _shared(mid_ranks, program) / m
     if max_at_k is None:
         return QUALITY_SCALE * ranks
     if m == 1:
         return torch.zeros_like(ranks)
     return QUALITY_SCALE * m * best_of_k_gains(ranks, min(max_at_k, m))
-
-
-def _mid_ranks(quality: torch.Tensor) -> torch.Tensor:
-    """Mid-ranks, starting at 1/2; equal values share their mean rank."""
-    below = (quality[:, None] > quality[None, :]).sum(dim=1)
-    equal = (quality[:, None] == quality[None, :]).sum(dim=1)
-    return below + equal.double() / 2
 
 
 def _shared(ranks: torch.Tensor, program: torch.Tensor | None) -> torch.Tensor:
