@@ -72,7 +72,7 @@ def test_an_equal_program_in_flight_is_waited_for(wine):
     assert first.running_s() > 0 == second.running_s()
     executor.futures[0].set_result(BROKEN)
     assert not third.poll()  # this starts another run of the first program
-    assert third.future is executor.futures[1]
+    assert third.awaited is executor.futures[1]
     executor.futures[1].set_result(FAILED)
     assert all([second.poll(), third.poll(), first.poll()])
     assert [item.result().reused for item in (first, second, third)] == [False, True, True]
