@@ -55,10 +55,6 @@ class EvaluationArguments(SamplingArguments):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_counts(num_samples=self.num_samples)
-        for name in ("competitions", "policies"):
-            values = getattr(self, name)
-            if twice := [value for i, value in enumerate(values) if value in values[:i]]:
-                raise ValueError(f"--{name} has {twice[0]} twice: name it once")
         if not self.names:
             self.names = [name if name.strip("./") else Path(name).resolve().name for name in self.policies]
         if len(self.names) != len(self.policies):
