@@ -1,15 +1,14 @@
-"""The slots of a machine, shared by all executors of a user."""
+"""The slots of a machine, shared by all executors of a user, and the cores that programs leave to training."""
 
 import contextlib
 import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trl_mle.execution.cores import split_cores
 from trl_mle.execution.folders import TMP, is_own_folder
 from trl_mle.waits import waiting_for
 
@@ -114,6 +113,28 @@ class Slots:
                 yield Slot(len(self.slots), number)
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has a copy of the descriptor
+
+
+def split_cores(training_cores: int) -> tuple[list[int], list[int]]:
+    """Splits the cores that this process may use, by its affinity: the first ones for training, the others for
+    programs. Raises `ValueError` if no core would be left for programs."""
+    cores = sorted(os.sched_getaffinity(0))
+    if training_cores < 0:
+        raise ValueError(f"training_cores must be at least 0, got {training_cores}")
+    if training_cores >= len(cores):
+        raise ValueError(f"training_cores={training_cores} leaves no core for programs: set {len(cores) - 1} at most")
+    return cores[:training_cores], cores[training_cores:]
+
+
+@contextlib.contextmanager
+def started_on(cores: Collection[int]) -> Iterator[None]:
+    """Context in which processes that this thread starts may use these cores."""
+    own = os.sched_getaffinity(0)  # of this thread, as below
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def lock_folder() -> Path:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from trl_mle.execution.cores import started_on
 from trl_mle.execution.executor import START_TIMEOUT_S
 from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, Tier
 from trl_mle.execution.sandbox.interpreter import Interpreter
 from trl_mle.execution.sandbox.program_environment import environment_variables
+from trl_mle.execution.slots import started_on
 from trl_mle.waits import waiting_for
 
 
