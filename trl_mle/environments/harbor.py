@@ -15,7 +15,7 @@ from trl_mle.competitions import Competition, CompetitionError, TaskSet
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.families import PREFIX, reference_solution, score_range
 from trl_mle.competitions.metrics import Metric
-from trl_mle.competitions.prepared import copy_files, new_folder
+from trl_mle.competitions.prepared import copy_file, new_folder
 from trl_mle.data_files import read_data
 from trl_mle.environments.harbor_grader import HOME, Reward
 from trl_mle.execution import Limits
@@ -69,7 +69,9 @@ def _write_task(competition: Competition, folder: Path, limits: Limits) -> None:
         reward = Reward(0.0, competition.scoring.gain(1.0), lowest_valid_reward(), invalid=-10.0)
     _copy_grader(competition, reward, folder / "tests")
     public = folder / "environment/input"
-    copy_files(competition.public_dir, public)  # which the image's user may read, whatever the umask
+    for path in competition.public_dir.rglob("*"):
+        if path.is_file():  # also a link, which becomes a file; the image's user may read it, whatever the umask
+            copy_file(path, public / path.relative_to(competition.public_dir))
     files = {
         "environment/Dockerfile": _dockerfile(public),
         "instruction.md": _instruction(competition, limits),
