@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -34,13 +34,12 @@ LEAST_REACHED = 1.0  # milestones on average; training that led from no valid pr
 class EvaluationArguments(SamplingArguments):
     """Samples programs from policies, executes and grades them, and compares the policies. Run it again to resume."""
 
-    competitions: list[str] = field(metadata={"help": "Ids, folders, ranges or lists of the competitions."})
-    output_dir: str = field(metadata={"help": "Folder for the results. Existing results are reused."})
-    policies: list[str] = field(
-        metadata={
-            "help": "Policies that write the programs: folders or Hub ids of models or LoRA adapters, or URLs of "
-            "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
-        }
+    competitions: list[str] = option(MISSING, "Ids, folders, ranges or lists of the competitions.")
+    output_dir: str = option(MISSING, "Folder for the results. Existing results are reused.")
+    policies: list[str] = option(
+        MISSING,
+        "Policies that write the programs: folders or Hub ids of models or LoRA adapters, or URLs of "
+        "OpenAI-compatible endpoints, optionally followed by `#` and the model's name.",
     )
     names: list[str] = option([], "A name for each policy, in this order, for the tables.")
     holdout: float = option(
