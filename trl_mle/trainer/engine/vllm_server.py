@@ -4,7 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ class VLLMServer:
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float):
         self._generation = generation
         self._open: list[Request] = []
-        self._expected: Request | None = None
+        self.expected: Request | None = None  # the next `generate` collects it, whatever its arguments
         self._client: BackgroundClient | None = None
         if generation.accelerator.is_main_process:
             self._client = BackgroundClient(generation.vllm_client, request_timeout_s)
@@ -57,7 +57,9 @@ class VLLMServer:
         self, prompts: list[list[int]], images: list | None, num_generations: int, profiler: Any = None
     ) -> tuple:
         with profiler or nullcontext():
-            return self.collect(self._expected or self.ask(prompts, images, num_generations))
+            request = self.expected or self.ask(prompts, images, num_generations)
+            self.expected = None
+            return self.collect(request)
 
     def ask(self, prompts: list[list[int]], images: list | None, num_generations: int) -> Request:
         """Requests completions from the server's current weights, for [`collect`]."""
@@ -80,17 +82,8 @@ class VLLMServer:
             self._client.answer = request.answer.result()
         return self._generation.generate(request.prompts, request.images, request.num_generations)
 
-    @contextmanager
-    def expecting(self, request: Request) -> Iterator[None]:
-        """Context in which [`generate`] collects this request, whatever its arguments."""
-        self._expected = request
-        try:
-            yield
-        finally:
-            self._expected = None
-
     def forget(self) -> None:
-        self._open, self._expected = [], None
+        self._open, self.expected = [], None
 
     def _wait_for(self, request: Request) -> None:
         while not self.answered(request, POLL_S):

@@ -40,11 +40,9 @@ class Sampler:
         """Completions of this process, with the facts about the sampling policy that later steps need."""
         if self._request is None:  # nothing was requested since a resume
             self._send()
-        if self.server is None or self._request is None:
-            rollouts = self._sample()
-        else:
-            with self.server.expecting(self._request):
-                rollouts = self._sample()
+        if self.server is not None:
+            self.server.expected = self._request
+        rollouts = self._sample()
         self.rows, self._request = [], None
         return rollouts
 
