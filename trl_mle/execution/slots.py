@@ -52,13 +52,10 @@ class Slots:
         if gpus and count > len(gpus):
             raise ValueError(f"max_parallel={count} programs cannot have a GPU each: gpus names {len(gpus)}")
         self.slots = []
+        is_pinned = count * threads <= len(cores)
         for i in range(count):
-            gpu = gpus[i] if gpus else None
-            if count * threads <= len(cores):
-                cpus = tuple(cores[i * threads : (i + 1) * threads])
-                self.slots.append(Slot(i, cpus[0], cpus, gpu))
-            else:  # more slots than cores: no pinning
-                self.slots.append(Slot(i, 2000 + i, (), gpu))
+            cpus = tuple(cores[i * threads : (i + 1) * threads]) if is_pinned else ()
+            self.slots.append(Slot(i, cpus[0] if is_pinned else 2000 + i, cpus, gpus[i] if gpus else None))
         self.folder = folder or lock_folder()
         self._turn = threading.Lock()
         self._passed_at = 0.0
@@ -119,10 +116,8 @@ def split_cores(training_cores: int) -> tuple[list[int], list[int]]:
     """Splits the cores that this process may use, by its affinity: the first ones for training, the others for
     programs. Raises `ValueError` if no core would be left for programs."""
     cores = sorted(os.sched_getaffinity(0))
-    if training_cores < 0:
-        raise ValueError(f"training_cores must be at least 0, got {training_cores}")
-    if training_cores >= len(cores):
-        raise ValueError(f"training_cores={training_cores} leaves no core for programs: set {len(cores) - 1} at most")
+    if not 0 <= training_cores < len(cores):  # programs need one
+        raise ValueError(f"training_cores must be from 0 to {len(cores) - 1} here, got {training_cores}")
     return cores[:training_cores], cores[training_cores:]
 
 
