@@ -249,7 +249,7 @@ FAULTS = [
         "rewards",
         "the best solution is the last one",
         "solutions/best_solutions.py",
-        'if current is not None and not competition.better(score, current["score"]):\n                return False',
+        'if current is not None and not competition.better(score.value, current["score"]):\n                return False',
         "if False:\n                return False",
     ),
     Fault(

@@ -330,10 +330,9 @@ class MLEReward:
         if source is None:
             return
         submission = result.submission if result is not None else None
-        value = score.value if score is not None else None
-        if self.best_solutions is not None and submission is not None and score is not None and value is not None:
+        if self.best_solutions is not None and submission is not None and score is not None and score.valid:
             try:
-                self.best_solutions.offer(competition, source, submission, value, score.held_out, score.full)
+                self.best_solutions.offer(competition, source, submission, score)
             except OSError as error:  # for example, a file system without locks: not worth ending the run
                 logger.warning("the best solution of %s could not be saved: %s", competition.id, error)
         if self.log is not None:
