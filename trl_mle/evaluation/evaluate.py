@@ -67,7 +67,6 @@ def file_name(name: str) -> str:
 
 
 def run(args: EvaluationArguments) -> None:
-    """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = list(TaskSet(args.competitions, args.data_dir, args.holdout).values())
     output_dir = Path(args.output_dir)
     for policy_name in args.policies:
