@@ -69,16 +69,6 @@ def test_endpoint_instruments(server, mode):
     assert len(server.requests) == 5
 
 
-def test_endpoint_of_a_real_model(tiny):
-    """Texts and lengths are those that the model generated, in the order of the prompts."""
-    server = OpenAIServer(tiny, names=("tiny",))
-    prompts = [f"Write program {number}." + " Please." * number for number in range(8)]
-    completions = EndpointModel(server.url, "tiny").complete(prompts, 12)
-    assert [(completion.text, completion.tokens) for completion in completions] == [tiny(p, 12) for p in prompts]
-    assert len({completion.text for completion in completions}) > 1
-    server.kill()
-
-
 def test_no_more_than_64_requests_at_a_time(server):
     together = threading.Barrier(64)
 
