@@ -113,7 +113,6 @@ def show(
 ) -> None:
     console = PlainConsole()
     output_dir = Path(args.output_dir)
-    policies = dict(zip(args.names, args.policies, strict=True))
     files: list[tuple[str, Any]] = [("figures", output_dir / "results.json")]
     for competition in competitions:
         of_competition = [row for row in rows if row["competition"] == competition.id]
@@ -134,7 +133,6 @@ def show(
             files.append(("best program", path))
     if ours := sum(row["num_failures_of_ours"] for row in rows):
         print(f"our infrastructure failed for {ours} programs: run the command again to retry them", file=sys.stderr)
-    files += [(f"policy {name}", policy) for name, policy in policies.items()]
     for what, where in files:
         console.print(f"{what:<16} {where}", soft_wrap=True)
 
