@@ -34,8 +34,8 @@ def batch_metrics(
         groups.append(("", completions, None, False))
     for kind in dict.fromkeys(item.prompt_kind for item in completions) if by_kind else ():
         higher = next(iter(competitions.values())).higher_is_better if len(competitions) == 1 else None
-        members = [item for item in completions if item.prompt_kind == kind]
-        groups.append((f"{kind}/", members, higher, higher is not None))
+        of_kind = [item for item in completions if item.prompt_kind == kind]
+        groups.append((f"{kind}/", of_kind, higher, higher is not None))
     metrics: dict[str, float] = {}
     for prefix, members, higher, scores in groups:
         metrics |= program_metrics(members, higher, instrumented, scores, prefix)
