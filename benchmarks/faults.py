@@ -137,8 +137,8 @@ FAULTS = [
         "trainer",
         "small differences between failures are enlarged",
         "trainer/advantages.py",
-        "standardized(progress[members], VALID_STEP)",
-        "standardized(progress[members])",
+        "standardized(progress, VALID_STEP)",
+        "standardized(progress)",
     ),
     Fault(
         "trainer",
@@ -249,7 +249,7 @@ FAULTS = [
         "rewards",
         "the best solution is the last one",
         "solutions/best_solutions.py",
-        'if current is not None and not competition.better(score, current["score"]):\n                return False',
+        'if current is not None and not competition.better(score.value, current["score"]):\n                return False',
         "if False:\n                return False",
     ),
     Fault(

@@ -2,13 +2,14 @@
 
 import math
 import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 from support.fake_executor import SOLUTION
 from support.on_cpu import ON_CPU
 from support.subprocess_executor import SubprocessExecutor
 
-from trl_mle import execution
 from trl_mle.competitions import load_competition
 from trl_mle.execution import Limits
 from trl_mle.execution.options import ExecutorArguments, make_executor
@@ -54,7 +55,8 @@ def test_it_trains(solution_model, tmp_path):
 
 def test_every_command_asks_for_a_back_end_in_the_same_way(monkeypatch):
     asked = {}
-    monkeypatch.setattr(execution, "RayExecutor", lambda address, **options: asked.update(options, address=address))
+    ray = SimpleNamespace(RayExecutor=lambda address, **options: asked.update(options, address=address))
+    monkeypatch.setitem(sys.modules, "trl_mle.execution.ray_executor", ray)
     make_executor(ExecutorArguments(program_timeout_s=5.0, program_memory_mb=512, ray_address="auto", gpu_slots=["0"]))
     assert (asked["address"], asked["timeout_s"], asked["memory_mb"], asked["num_gpus"]) == ("auto", 5.0, 512, True)
     with pytest.raises(ValueError, match="max_parallel_programs must be at least 1"):

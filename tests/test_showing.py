@@ -19,7 +19,7 @@ from transformers import TrainerState
 
 import trl_mle
 from trl_mle import cli
-from trl_mle.competitions import TaskSet, load_competition
+from trl_mle.competitions import Score, TaskSet, load_competition
 from trl_mle.evaluation import evaluate, harness
 from trl_mle.rewards import BestSolutions, Evaluation, ProgramLog
 from trl_mle.rewards.progress import RUNNING_FILE
@@ -103,8 +103,8 @@ def test_watch_and_report(command, tmp_path):
     log = ProgramLog(folder / "executions" / "rank-1.jsonl")
     for text in HOSTILE:
         log.append("wine", Evaluation(-10.0, 1.0, None, "error", detail=text.replace("\ud800", "")))
-    BestSolutions(folder / "best_solutions").offer(load_competition("wine"), EVERYTHING, b"id\n", 2.0)
-    status = {"done": 1, "of": 2, "slots": 1, "note": "".join(HOSTILE)}
+    BestSolutions(folder / "best_solutions").offer(load_competition("wine"), EVERYTHING, b"id\n", Score(2.0, True))
+    status = {"done": 1, "of": 2, "note": "".join(HOSTILE)}
     (folder / "executions" / RUNNING_FILE).write_text(json.dumps(status))
     code, out, error = command("watch", folder)
     assert code == 0, error

@@ -345,7 +345,7 @@ def test_a_metric_of_another_package_is_refused(tmp_path, monkeypatch):
 
 def test_ids_that_make_no_names_are_refused_and_odd_ones_make_some(tmp_path):
     same = [make(tmp_path / name, name) for name in ("a..b", "a.b")]
-    with pytest.raises(CompetitionError, match="needs an id of its own"):
+    with pytest.raises(CompetitionError, match="differ in dots alone"):
         export_harbor(TaskSet(same), tmp_path / "harbor")
     odd = make(tmp_path / "odd", '_the "first"..one\x7f/ü')
     (task,) = export_harbor(TaskSet([odd]), tmp_path / "harbor")

@@ -6,7 +6,7 @@ import pytest
 from support.cores import SEVERAL_CORES
 
 from trl_mle.execution import LocalExecutor, Outcome
-from trl_mle.execution.cores import split_cores, started_on
+from trl_mle.execution.slots import split_cores, started_on
 
 
 CORES = sorted(os.sched_getaffinity(0))

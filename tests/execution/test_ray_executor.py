@@ -12,7 +12,7 @@ from trl_mle.execution.program import REQUIRED
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
-from trl_mle.execution import RayExecutor  # noqa: E402 (needs Ray)
+from trl_mle.execution.ray_executor import RayExecutor  # noqa: E402 (needs Ray)
 
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -86,6 +86,5 @@ def test_closing_ends_what_runs(cluster, competition):
         assert not any(future.done() for future in futures)
         assert packages[:5] == REQUIRED
         assert executor.limits == Limits(200, 512, 1, packages)
-        assert executor.slots == 1
     assert [future.result(timeout=0).outcome for future in futures] == [Outcome.INFRASTRUCTURE] * 2
     assert not ray.is_initialized()

@@ -271,18 +271,3 @@ def test_what_a_program_gains_that_talks_to_the_model(mode, text, executor, wine
     assert evaluation.milestones == found
     assert evaluation.reward == pytest.approx(FAIL + len(found) * MILESTONE)
     assert FAIL + len(MILESTONES) * MILESTONE < FLOOR == reward.floor
-
-
-@pytest.mark.parametrize("mode", ["quote", "rewrite"])
-@pytest.mark.parametrize(
-    "order",
-    [
-        {"submission": 2, "predictions": 2},  # before any work
-        {"imports": 5, "submission": 5, "predictions": 5},  # all on one line
-        {"submission": 9},  # after an exit
-    ],
-)
-def test_orders_for_places_where_nothing_was_reached_are_refused(order, mode):
-    text = f"a = 'ANSWER:{json.dumps(order, separators=(',', ':'))}'\nexit()\nb = 1 + 1\n"
-    program = LmInstrumenter(ObedientModel(), mode).instrument(TALK + text)
-    assert program.milestones == REACHED

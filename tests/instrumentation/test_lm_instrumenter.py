@@ -1,5 +1,4 @@
 import json
-from dataclasses import replace
 
 import pytest
 from support.scripted_policy import ScriptedModel
@@ -64,23 +63,11 @@ def test_without_an_answer_to_the_point_the_rules_decide(mode, answer):
     instrumenter = LmInstrumenter(ScriptedModel(answer), mode)
     program = instrumenter.instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
     expected = AstInstrumenter().instrument(SOURCE, nonce="5e1f0c9a7b3d2468")
-    assert program == replace(expected, is_final=answer is not None)  # next time the model may answer
+    assert program == expected
     assert program.milestones == BY_RULE
     metrics = instrumenter.metrics()
     assert (metrics["lm_rate"], metrics["ast_rate"], metrics["none_rate"]) == (0, 1, 0)
     assert sum(metrics[f"rejected/{reason}"] for reason in REASONS) >= 1
-
-
-def test_only_what_can_have_been_reached_is_kept():
-    answer = (
-        rewritten().replace('print("milestone: imports")', "").replace("as pd", 'as pd\nprint("milestone: imports")')
-    )
-    answer = answer.replace("fit\n", 'fit\nprint("milestone: submission")\n')
-    instrumenter = LmInstrumenter(ScriptedModel(answer), "rewrite")
-    assert instrumenter.instrument(SOURCE).milestones == MILESTONES[1:]
-    metrics = instrumenter.metrics()
-    assert metrics["lm_rate"] == 1
-    assert metrics["rejected/impossible"] == 1
 
 
 def test_equal_programs_of_a_batch_are_asked_about_once():

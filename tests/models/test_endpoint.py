@@ -69,16 +69,6 @@ def test_endpoint_instruments(server, mode):
     assert len(server.requests) == 5
 
 
-def test_endpoint_of_a_real_model(tiny):
-    """Texts and lengths are those that the model generated, in the order of the prompts."""
-    server = OpenAIServer(tiny, names=("tiny",))
-    prompts = [f"Write program {number}." + " Please." * number for number in range(8)]
-    completions = EndpointModel(server.url, "tiny").complete(prompts, 12)
-    assert [(completion.text, completion.tokens) for completion in completions] == [tiny(p, 12) for p in prompts]
-    assert len({completion.text for completion in completions}) > 1
-    server.kill()
-
-
 def test_no_more_than_64_requests_at_a_time(server):
     together = threading.Barrier(64)
 
@@ -88,13 +78,6 @@ def test_no_more_than_64_requests_at_a_time(server):
     server.meddle = meddle
     assert all(answered(EndpointModel(server.url).complete(programs(192), 8)))
     assert server.most_in_flight == 64
-
-
-def test_failed_request_is_repeated(server):
-    seen = set()
-    server.meddle = lambda body: 500 if number_of(body) not in seen and not seen.add(number_of(body)) else None
-    assert all(answered(EndpointModel(server.url).complete(programs(4), 8)))
-    assert len(server.requests) == 8
 
 
 def test_late_answers_do_not_count(server, caplog):

@@ -146,7 +146,6 @@ def test_another_table_of_the_same_name_is_not_reported_with_the_results_of_the_
         (["--competition", "wime"], "did you mean 'wine'?"),
         (["--seed", "4294967296"], "--seed must be from 0 to 4294967295"),
         (["--names", "one", "two"], "--names: 2 names for 1 policies: give one each"),
-        (["--competition", "wine", "wine"], "--competitions has wine twice: name it once"),
         (["--names", "."], "--names must be file names that differ: ."),
         (["--policies", "no/such/model"], "cannot load the policy no/such/model, which is not a local folder"),
         (["--policies", "http://localhost:1/v1"], "the endpoint http://localhost:1/v1 does not answer"),

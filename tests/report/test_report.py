@@ -11,11 +11,9 @@ from PIL import Image
 from support.training_runs import make_run
 
 from trl_mle import cli
-from trl_mle.competitions import load_competition
 from trl_mle.report import training_run, write_report
 from trl_mle.report.charts import charts
 from trl_mle.report.training_run import best_so_far, percent, read_run
-from trl_mle.rewards import MLEReward
 
 
 @pytest.fixture(scope="module")
@@ -56,23 +54,6 @@ def test_a_run_is_read_as_its_executions_were_written(run):
 )  # fmt: skip
 def test_rounding_makes_no_program_valid_or_invalid(share, text):
     assert percent(share) == text
-
-
-def test_a_real_log_is_read(tmp_path):
-    """From programs that really run: the report reads what the reward writes."""
-    wine = load_competition("wine")
-    texts = [
-        'import shutil\nshutil.copy("input/sample_submission.csv", "submission.csv")',
-        'open("submission.csv", "w").write("id\\n1")',
-        "raise ValueError('no')",
-    ]
-    folders = {"log_dir": tmp_path / "executions", "best_solutions_dir": tmp_path / "best_solutions"}
-    MLEReward([wine], **folders).evaluate_many([(f"```python\n{text}\n```", wine) for text in texts])
-    table = read_run(tmp_path).executions
-    assert list(table["valid"]) == list(table["untrained"]) == [True, False, False]
-    assert list(table["outcome"]) == ["ok", "ok", "error"]
-    assert "lacks the columns" in table["detail"][1]  # why the submission is invalid
-    assert "ValueError" in table["detail"][2]
 
 
 CHARTS = ["learning", "score", "milestones", "durations"]
@@ -181,8 +162,3 @@ def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
     assert ended.value.code == 0
     assert f"report   {tmp_path}/report/report.html" in capsys.readouterr().out
     assert (tmp_path / "report" / "report.html").is_file()
-    monkeypatch.setattr("sys.argv", ["trl-mle", "report", str(tmp_path / "nowhere")])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 2
-    assert "holds no metrics" in capsys.readouterr().err

@@ -61,7 +61,7 @@ def run_script(monkeypatch):
         (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat', '1.0']"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "is left out: it was not written to its end"),
         (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
-        (["--training_cores", "9999"], "training_cores=9999 leaves no core for programs"),
+        (["--training_cores", "9999"], "training_cores must be from 0 to "),
         (["--push_to_hub", "true"], "push_to_hub: offline"),
         (["--max_prompt_length", "10"], "more than max_prompt_length=10"),
     ],

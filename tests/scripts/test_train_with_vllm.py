@@ -105,7 +105,7 @@ def test_generation_overlaps_training(policy, server, tmp_path):
     ages = assert_stored_logps_are_of_the_weights_that_sampled(tmp_path / "run", policy, 4)
     assert 2 in ages  # requested, then a step of training, then executed
     state = json.loads((tmp_path / "run" / "checkpoint-4" / "rollouts.json").read_text())
-    assert state["sampled"] == state["trained"] + len(state["in_flight"]) == 4 * 8 + len(state["in_flight"])
+    assert state["sampled"] == 8 * state["step"] + len(state["in_flight"]) == 4 * 8 + len(state["in_flight"])
     # The next batch has been asked for, and is in flight if it arrived before the programs of this one had ended
     assert len(state["asked"]) in (0, 8)
     assert len(state["asked"]) + len(state["in_flight"]) >= 8
@@ -143,7 +143,7 @@ def test_a_server_that_fails(policy, server, tmp_path):
     assert "resume_from_checkpoint" in line
     checkpoint = max(folder.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
     state = json.loads((checkpoint / "rollouts.json").read_text())
-    assert state["sampled"] == state["trained"] + len(state["in_flight"])
+    assert state["sampled"] == 8 * state["step"] + len(state["in_flight"])
     assert len(state["asked"]) == 8
 
     options |= {"vllm_server_base_url": server.url, "resume_from_checkpoint": checkpoint}

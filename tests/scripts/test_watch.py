@@ -57,9 +57,9 @@ def test_a_run_in_its_first_steps(tmp_path):
 
 def test_programs_that_run(tmp_path):
     folder = make_run(tmp_path / "run", finished=False, steps=2)
-    with ProgramsProgress(64, False, folder / "executions", 8) as progress:
+    with ProgramsProgress(64, False, folder / "executions") as progress:
         progress.update(12, "valid 3, slowest running 34 s")
-        assert "12 of 64 programs done, 8 at a time; valid 3, slowest running 34 s" in shown(folder)
+        assert "12 of 64 programs done; valid 3, slowest running 34 s" in shown(folder)
         old = time.time() - 100
         os.utime(folder / "executions" / RUNNING_FILE, (old, old))
         assert "no update for 100 s: the run was killed, or hangs" in shown(folder)

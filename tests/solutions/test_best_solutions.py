@@ -7,7 +7,7 @@ import time
 import pytest
 from support.fake_executor import ScriptedExecutor
 
-from trl_mle.competitions import load_competition
+from trl_mle.competitions import Score, load_competition
 from trl_mle.execution import ExecutionResult, Outcome
 from trl_mle.rewards import BestSolutions, MLEReward
 
@@ -25,7 +25,8 @@ def content(folder):
 
 
 def offer(folder, competition, score, **more):
-    return BestSolutions(folder).offer(competition, f"x = {score:g}", f"{score:g},".encode() * 20_000, score, **more)
+    submission = f"{score:g},".encode() * 20_000
+    return BestSolutions(folder).offer(competition, f"x = {score:g}", submission, Score(score, True, **more))
 
 
 @pytest.mark.parametrize(("name", "direction"), [("wine", 1), ("diabetes", -1)])

@@ -24,7 +24,6 @@ class FakeExecutor(Executor):
     """A back end without `submit`, which never makes its caller wait."""
 
     limits = Limits()
-    slots = None
     description = "programs are not executed"
 
     def check(self, competition):

@@ -15,14 +15,13 @@ class SubprocessExecutor(Executor):
     """Runs programs as plain subprocesses, two at a time."""
 
     limits = Limits(timeout_s=30, memory_mb=1024)
-    slots = 2
     description = "programs are plain subprocesses"
     made: ClassVar[list["SubprocessExecutor"]] = []
 
     def __init__(self, timeout_s=30, memory_mb=1024, threads_per_program=1, max_parallel=None):
         self.options = (timeout_s, memory_mb, threads_per_program, max_parallel)
         self.made.append(self)
-        self.threads = ThreadPoolExecutor(self.slots)
+        self.threads = ThreadPoolExecutor(2)
         self.checked, self.count, self.closed = [], 0, False
 
     def check(self, competition):

@@ -54,7 +54,7 @@ def make_run(folder, steps=10, programs=16, competitions=("wine",), finished=Tru
                 ranked = pool.ranked(comp.id)
                 parent = ranked[0].id if kind == "improve" and ranked else None
                 pool.observe([Solution(comp.id, source, "out", score, step, parent)])
-                best.offer(comp, source, b"id\n", score, **others)
+                best.offer(comp, source, b"id\n", evaluation.score)
         metrics = {"step": step, "step_time": 2.0, "reward": fmean(evaluation.reward for _, _, evaluation in rows)}
         for kind in ("", "scratch", "improve"):
             of_kind = [row for row in rows if kind in row[1]]

@@ -24,7 +24,6 @@ def competition(data_dir: str, name: str) -> Any:
 
 
 def describe(data_dir: str, name: str) -> dict[str, Any]:
-    """The facts about a competition."""
     import pandas as pd
 
     comp = competition(data_dir, name)

@@ -26,8 +26,6 @@ SAMPLES = ("sample_submission.csv", "sampleSubmission.csv")
 
 
 class Package(NamedTuple):
-    """The files of a package of another project."""
-
     folder: Path
     public: Path  # the folder with the files for programs, and perhaps others
     answers: Path

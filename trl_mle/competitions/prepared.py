@@ -63,13 +63,6 @@ def copy_file(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def copy_files(source: Path, target: Path) -> None:
-    """Copies all files of a folder. Links become files."""
-    for path in source.rglob("*"):
-        if path.is_file():
-            copy_file(path, target / path.relative_to(source))
-
-
 def check_links(folder: Path) -> None:
     """Raises [`CompetitionError`] if a link in a folder leads out of it: prompts and exports would follow it."""
     real = os.path.realpath(folder)

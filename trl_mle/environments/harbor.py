@@ -15,7 +15,7 @@ from trl_mle.competitions import Competition, CompetitionError, TaskSet
 from trl_mle.competitions.competition import path_slug
 from trl_mle.competitions.families import PREFIX, reference_solution, score_range
 from trl_mle.competitions.metrics import Metric
-from trl_mle.competitions.prepared import copy_files, new_folder
+from trl_mle.competitions.prepared import copy_file, new_folder
 from trl_mle.data_files import read_data
 from trl_mle.environments.harbor_grader import HOME, Reward
 from trl_mle.execution import Limits
@@ -52,22 +52,13 @@ def export_harbor(tasks: TaskSet, folder: Path, limits: Limits = AGENT) -> list[
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Time, cores and memory of an agent. Defaults to half an hour, one core and 4,096 MB.
     """
-    names = _names(tasks)
+    names = {re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("._-"): competition_id for competition_id in tasks}
+    if "" in names or len(names) < len(tasks):
+        raise CompetitionError("two ids differ in dots alone, or one has no letters from a to z: rename them")
     with new_folder(folder, FileExistsError(f"{folder} exists: name another folder with --harbor")) as staged:
         for name, competition_id in names.items():
             _write_task(tasks[competition_id], staged / "tasks" / name, limits)
     return [folder / "tasks" / name for name in names]
-
-
-def _names(tasks: TaskSet) -> dict[str, str]:
-    """The competitions' ids, by the names of their tasks."""
-    names: dict[str, str] = {}
-    for competition_id in tasks:
-        name = re.sub(r"\.+", ".", path_slug(competition_id)).lstrip("._-")
-        if not name or name in names:
-            raise CompetitionError(f"{competition_id!r} needs an id of its own with letters from a to z")
-        names[name] = competition_id
-    return names
 
 
 def _write_task(competition: Competition, folder: Path, limits: Limits) -> None:
@@ -78,7 +69,9 @@ def _write_task(competition: Competition, folder: Path, limits: Limits) -> None:
         reward = Reward(0.0, competition.scoring.gain(1.0), lowest_valid_reward(), invalid=-10.0)
     _copy_grader(competition, reward, folder / "tests")
     public = folder / "environment/input"
-    copy_files(competition.public_dir, public)  # which the image's user may read, whatever the umask
+    for path in competition.public_dir.rglob("*"):
+        if path.is_file():  # also a link, which becomes a file; the image's user may read it, whatever the umask
+            copy_file(path, public / path.relative_to(competition.public_dir))
     files = {
         "environment/Dockerfile": _dockerfile(public),
         "instruction.md": _instruction(competition, limits),

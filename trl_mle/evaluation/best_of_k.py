@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 
 RESAMPLES = 1000  # of the bootstrap
@@ -79,20 +80,12 @@ def best_of_k(
         shown_resampled = _means_of_equals(of_ranks[ranks], equals[ranks])
     valid_rates, best = _averages(shown, weights)
     _, resampled = _averages(shown_resampled, weights)
-    points = []
-    for i, k in enumerate(ks):
-        score = None if np.isnan(best[0, i]) else float(best[0, i])
-        points.append(BestOfK(k, float(valid_rates[0, i]), score, *_interval(resampled[:, i])))
-    return points
-
-
-def _interval(means: np.ndarray) -> tuple[float, float] | tuple[None, None]:
-    means = means[~np.isnan(means)]
-    if not means.size:
-        return None, None
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(means, (tail, 1 - tail))
-    return float(low), float(high)
+    ends = pd.DataFrame(resampled).quantile([tail, 1 - tail]).to_numpy()
+    points = []
+    for k, rate, *figures in zip(ks, valid_rates[0], best[0], *ends, strict=True):
+        points.append(BestOfK(k, float(rate), *(None if np.isnan(figure) else float(figure) for figure in figures)))
+    return points
 
 
 def _weights(n: int, k: int) -> np.ndarray:

@@ -4,7 +4,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -20,7 +20,7 @@ from trl_mle.evaluation.harness import SamplingArguments, check_counts, sample_p
 from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.result_tables import K, best_of_k_point, chosen_by_validation, to_markdown
 from trl_mle.evaluation.results import best_program, failures, figures, judged, reported_score
-from trl_mle.execution.options import make_executor
+from trl_mle.execution.options import make_executor, option
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation
@@ -34,35 +34,26 @@ LEAST_REACHED = 1.0  # milestones on average; training that led from no valid pr
 class EvaluationArguments(SamplingArguments):
     """Samples programs from policies, executes and grades them, and compares the policies. Run it again to resume."""
 
-    competitions: list[str] = field(metadata={"help": "Ids, folders, ranges or lists of the competitions."})
-    output_dir: str = field(metadata={"help": "Folder for the results. Existing results are reused."})
-    policies: list[str] = field(
-        metadata={
-            "help": "Policies that write the programs: folders or Hub ids of models or LoRA adapters, or URLs of "
-            "OpenAI-compatible endpoints, optionally followed by `#` and the model's name."
-        },
+    competitions: list[str] = option(MISSING, "Ids, folders, ranges or lists of the competitions.")
+    output_dir: str = option(MISSING, "Folder for the results. Existing results are reused.")
+    policies: list[str] = option(
+        MISSING,
+        "Policies that write the programs: folders or Hub ids of models or LoRA adapters, or URLs of "
+        "OpenAI-compatible endpoints, optionally followed by `#` and the model's name.",
     )
-    names: list[str] = field(
-        default_factory=list, metadata={"help": "A name for each policy, in this order, for the tables."}
+    names: list[str] = option([], "A name for each policy, in this order, for the tables.")
+    holdout: float = option(
+        0.0,
+        "Share of the hidden rows to hold out, for reports; the best programs are chosen on the others. Use the value "
+        "of training.",
     )
-    holdout: float = field(
-        default=0.0,
-        metadata={
-            "help": "Share of the hidden rows to hold out, for reports; the best programs are chosen on the others. "
-            "Use the value of training."
-        },
-    )
-    num_samples: int = field(default=128, metadata={"help": "Programs per policy and competition."})
-    seed: int = field(default=1_000_000, metadata={"help": "Seed of the sampling; far from the seeds of training."})
-    batch_size: int = field(default=64, metadata={"help": "Programs sampled at a time."})
+    num_samples: int = option(128, "Programs per policy and competition.")
+    seed: int = option(1_000_000, "Seed of the sampling; far from the seeds of training.")
+    batch_size: int = option(64, "Programs sampled at a time.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_counts(num_samples=self.num_samples)
-        for name in ("competitions", "policies"):
-            values = getattr(self, name)
-            if twice := [value for i, value in enumerate(values) if value in values[:i]]:
-                raise ValueError(f"--{name} has {twice[0]} twice: name it once")
         if not self.names:
             self.names = [name if name.strip("./") else Path(name).resolve().name for name in self.policies]
         if len(self.names) != len(self.policies):
@@ -76,7 +67,6 @@ def file_name(name: str) -> str:
 
 
 def run(args: EvaluationArguments) -> None:
-    """Runs the evaluation that the arguments describe, and prints its tables."""
     competitions = list(TaskSet(args.competitions, args.data_dir, args.holdout).values())
     output_dir = Path(args.output_dir)
     for policy_name in args.policies:
@@ -123,7 +113,6 @@ def show(
 ) -> None:
     console = PlainConsole()
     output_dir = Path(args.output_dir)
-    policies = dict(zip(args.names, args.policies, strict=True))
     files: list[tuple[str, Any]] = [("figures", output_dir / "results.json")]
     for competition in competitions:
         of_competition = [row for row in rows if row["competition"] == competition.id]
@@ -144,7 +133,6 @@ def show(
             files.append(("best program", path))
     if ours := sum(row["num_failures_of_ours"] for row in rows):
         print(f"our infrastructure failed for {ours} programs: run the command again to retry them", file=sys.stderr)
-    files += [(f"policy {name}", policy) for name, policy in policies.items()]
     for what, where in files:
         console.print(f"{what:<16} {where}", soft_wrap=True)
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from statistics import fmean
+from statistics import fmean, mean
 from typing import Any, Literal
 
 from trl_mle.competitions import Competition
@@ -75,7 +75,6 @@ def figures(name: str, competition: Competition, evaluations: Sequence[Evaluatio
         "on_all_rows": on_all_rows if competition.holdout else {},
         "medal": won,
         "human_rank": rank,
-        "medal_thresholds": thresholds and thresholds._asdict(),
     }
 
 
@@ -91,15 +90,11 @@ def scores(programs: Sequence[Evaluation], higher_is_better: bool, chosen_by: Ch
     of_best = [score for choice, score in zip(valid_chosen, valid, strict=True) if choice == best]
     return {
         "chosen_by": chosen_by,
-        "mean_score": _mean(valid) if valid else None,
-        "best_score": None if best is None else _mean(of_best),
+        # Not fmean: the mean of equal scores is that score
+        "mean_score": mean(valid) if valid else None,
+        "best_score": mean(of_best) if of_best else None,
         "best_of_k": [asdict(point) for point in curve],
     }
-
-
-def _mean(values: Sequence[float]) -> float:
-    """The mean, without rounding errors if all values are equal."""
-    return fmean(values) if len(set(values)) > 1 else values[0]
 
 
 def failures(evaluations: Sequence[Evaluation]) -> list[str]:

@@ -127,11 +127,6 @@ class Executor(ABC):
 
     @property
     @abstractmethod
-    def slots(self) -> int | None:
-        """Number of programs that run at a time, over all training processes; `None` if unknown."""
-
-    @property
-    @abstractmethod
     def description(self) -> str:
         """How programs run, in one line."""
 

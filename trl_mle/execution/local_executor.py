@@ -208,12 +208,6 @@ class LocalExecutor(Executor):
         return Limits(self.timeout_s, self.memory_mb, self.threads_per_program, _PROVEN[self.tier, self._python])
 
     @property
-    def slots(self) -> int:
-        """Number of programs that run at a time, on all machines of a run if they are as large as this one."""
-        processes = os.environ.get("WORLD_SIZE", "1")  # of a launcher
-        return self.max_parallel * max(1, int(processes) // int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
-
-    @property
     def description(self) -> str:
         isolated = f"are isolated by {self.tier}" if self.tier.isolates else "are not isolated and run"
         bounded = ", in control groups" if any(group.folders for group in self._groups) else ""

@@ -14,35 +14,34 @@ from trl_mle.user_code import import_named
 OF_A_PROGRAM = ("program_timeout_s", "program_memory_mb", "threads_per_program", "program_python", "executor")
 
 
+def option(default: Any, text: str, **metadata: Any) -> Any:
+    """A field of options, with its help; each instance has a list of its own."""
+    metadata = {"help": text} | metadata
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
 @dataclass(kw_only=True)
 class ExecutorArguments:
     """The options of every command that runs programs; see their help."""
 
-    program_timeout_s: float = field(default=60.0, metadata={"help": "Wall-clock limit of a program, in seconds."})
-    program_memory_mb: int = field(default=4096, metadata={"help": "Memory limit of a program, in MB."})
-    max_parallel_programs: int | None = field(
-        default=None, metadata={"help": "Programs at a time on one machine; defaults to as many as the cores allow."}
+    program_timeout_s: float = option(60.0, "Wall-clock limit of a program, in seconds.")
+    program_memory_mb: int = option(4096, "Memory limit of a program, in MB.")
+    max_parallel_programs: int | None = option(
+        None, "Programs at a time on one machine; defaults to as many as the cores allow."
     )
-    threads_per_program: int = field(default=1, metadata={"help": "Cores per program."})
-    gpu_slots: list[str] = field(
-        default_factory=list,
-        metadata={"help": "GPUs for programs, one per running program, as in `CUDA_VISIBLE_DEVICES`."},
+    threads_per_program: int = option(1, "Cores per program.")
+    gpu_slots: list[str] = option([], "GPUs for programs, one per running program, as in `CUDA_VISIBLE_DEVICES`.")
+    sandbox: str = option(
+        "auto", f"`auto`, {', '.join(f'`{tier.name}`' for tier in TIERS)}, or `none` for no isolation."
     )
-    sandbox: str = field(
-        default="auto",
-        metadata={"help": f"`auto`, {', '.join(f'`{tier.name}`' for tier in TIERS)}, or `none` for no isolation."},
+    program_python: str | None = option(None, "Interpreter of the programs, with its packages; defaults to this one.")
+    ray_address: str | None = option(None, "Address of a Ray cluster to run the programs on, or `auto`.")
+    executor: str | None = option(
+        None, "Your own `trl_mle.execution.Executor`, as a dotted path, such as `my_module.MyExecutor`."
     )
-    program_python: str | None = field(
-        default=None, metadata={"help": "Interpreter of the programs, with its packages; defaults to this one."}
-    )
-    ray_address: str | None = field(
-        default=None, metadata={"help": "Address of a Ray cluster to run the programs on, or `auto`."}
-    )
-    executor: str | None = field(
-        default=None,
-        metadata={"help": "Your own `trl_mle.execution.Executor`, as a dotted path, such as `my_module.MyExecutor`."},
-    )
-    reuse_results: bool = field(default=False, metadata={"help": "Run equal programs only once."})
+    reuse_results: bool = option(False, "Run equal programs only once.")
 
 
 def make_executor(args: ExecutorArguments, training_cores: int = 0, preload: bool = True) -> execution.Executor:
@@ -54,10 +53,12 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0, preload: boo
             raise ValueError(f"{name} must be positive and finite, got {getattr(args, name)}")
     if args.max_parallel_programs is not None and args.max_parallel_programs < 1:
         raise ValueError(f"max_parallel_programs must be at least 1, got {args.max_parallel_programs}")
-    kind: Any = execution.RayExecutor if args.ray_address else execution.LocalExecutor
-    if args.executor is not None:
-        if args.ray_address:
-            raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
+    if args.executor is not None and args.ray_address:
+        raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
+    kind: Any = execution.LocalExecutor
+    if args.ray_address:
+        kind = import_named("ray_address", "trl_mle.execution.ray_executor.RayExecutor")
+    elif args.executor is not None:
         kind = import_named("executor", args.executor)
         if not isinstance(kind, type) or not issubclass(kind, execution.Executor):
             raise ValueError(f"executor: {args.executor} is not a subclass of trl_mle.execution.Executor")

@@ -83,15 +83,12 @@ class InstrumentedProgram:
             The milestones with a print, in the order of `trl_mle.instrumentation.MILESTONES`.
         nonce (`str`):
             Random text in every marker, unknown to the policy when it writes (see SECURITY.md).
-        is_final (`bool`, *optional*, defaults to `True`):
-            Whether the instrumenter would place the same prints again.
     """
 
     source: str
     original: str
     milestones: tuple[str, ...]
     nonce: str
-    is_final: bool = True
 
     @property
     def inserted_lines(self) -> tuple[int, ...]:

@@ -127,13 +127,6 @@ class RayExecutor(Executor):
             return ray.get([remote.options(scheduling_strategy=node).remote(self._options, *args) for node in where])
 
     @property
-    def slots(self) -> int:
-        """Number of programs that fit on the machines at a time, including programs of other runs."""
-        machines = [node["Resources"] for node in self._machines()]
-        needed = self._needed.items()
-        return sum(int(min(machine[name] // amount for name, amount in needed)) for machine in machines)
-
-    @property
     def description(self) -> str:
         return f"programs run on a Ray cluster of {ray.cluster_resources().get('CPU', 0):g} cores"
 
@@ -185,5 +178,8 @@ class RayExecutor(Executor):
 
     def longest_s(self, programs: int) -> float:
         """See [`LocalExecutor.longest_s`]. Here all processes share the cluster, and machines may be lost."""
-        rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, self.slots))
+        machines = [node["Resources"] for node in self._machines()]
+        needed = self._needed.items()
+        fitting = sum(int(min(machine[name] // amount for name, amount in needed)) for machine in machines)
+        rounds = math.ceil(int(os.environ.get("WORLD_SIZE", "1")) * programs / max(1, fitting))
         return (1 + MAX_RETRIES) * (START_TIMEOUT_S + rounds * longest_round_s(self.timeout_s))

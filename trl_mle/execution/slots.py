@@ -1,15 +1,14 @@
-"""The slots of a machine, shared by all executors of a user."""
+"""The slots of a machine, shared by all executors of a user, and the cores that programs leave to training."""
 
 import contextlib
 import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trl_mle.execution.cores import split_cores
 from trl_mle.execution.folders import TMP, is_own_folder
 from trl_mle.waits import waiting_for
 
@@ -53,13 +52,10 @@ class Slots:
         if gpus and count > len(gpus):
             raise ValueError(f"max_parallel={count} programs cannot have a GPU each: gpus names {len(gpus)}")
         self.slots = []
+        is_pinned = count * threads <= len(cores)
         for i in range(count):
-            gpu = gpus[i] if gpus else None
-            if count * threads <= len(cores):
-                cpus = tuple(cores[i * threads : (i + 1) * threads])
-                self.slots.append(Slot(i, cpus[0], cpus, gpu))
-            else:  # more slots than cores: no pinning
-                self.slots.append(Slot(i, 2000 + i, (), gpu))
+            cpus = tuple(cores[i * threads : (i + 1) * threads]) if is_pinned else ()
+            self.slots.append(Slot(i, cpus[0] if is_pinned else 2000 + i, cpus, gpus[i] if gpus else None))
         self.folder = folder or lock_folder()
         self._turn = threading.Lock()
         self._passed_at = 0.0
@@ -74,8 +70,8 @@ class Slots:
             return None
         return fd
 
-    def _try(self, slot: Slot) -> list[int]:
-        """Descriptors that hold all locks of a slot; empty if any is taken."""
+    def _try(self, slot: Slot) -> Slot | None:
+        """The slot with all its locks, or `None` if any is taken."""
         names = [f"core-{cpu}" for cpu in slot.cpus] or [f"slot-{slot.index}"]
         if slot.gpu is not None:
             names.append(f"gpu-{slot.gpu.replace('/', '-')}")
@@ -84,9 +80,9 @@ class Slots:
             fd = self._lock(name)
             if fd is None:
                 _unlock(held)
-                return []
+                return None
             held.append(fd)
-        return held
+        return replace(slot, locks=tuple(held))
 
     @contextlib.contextmanager
     def take(self, closed: threading.Event) -> Iterator[Slot]:
@@ -95,15 +91,14 @@ class Slots:
             if closed.is_set():
                 raise Closed
             time.sleep(max(0.0, self._passed_at + 2 * POLL_S - time.monotonic()))
-            while (got := self._any()) is None:
+            while (slot := next(filter(None, map(self._try, self.slots)), None)) is None:
                 if closed.wait(POLL_S):
                     raise Closed
             self._passed_at = time.monotonic()
-        slot, held = got
         try:
-            yield replace(slot, locks=tuple(held))
+            yield slot
         finally:
-            _unlock(held)
+            _unlock(slot.locks)
 
     @contextlib.contextmanager
     def take_number(self, number: int) -> Iterator[Slot]:
@@ -116,11 +111,25 @@ class Slots:
             finally:
                 fcntl.flock(lock, fcntl.LOCK_UN)  # a process that was forked meanwhile has a copy of the descriptor
 
-    def _any(self) -> tuple[Slot, list[int]] | None:
-        for slot in self.slots:
-            if held := self._try(slot):
-                return slot, held
-        return None
+
+def split_cores(training_cores: int) -> tuple[list[int], list[int]]:
+    """Splits the cores that this process may use, by its affinity: the first ones for training, the others for
+    programs. Raises `ValueError` if no core would be left for programs."""
+    cores = sorted(os.sched_getaffinity(0))
+    if not 0 <= training_cores < len(cores):  # programs need one
+        raise ValueError(f"training_cores must be from 0 to {len(cores) - 1} here, got {training_cores}")
+    return cores[:training_cores], cores[training_cores:]
+
+
+@contextlib.contextmanager
+def started_on(cores: Collection[int]) -> Iterator[None]:
+    """Context in which processes that this thread starts may use these cores."""
+    own = os.sched_getaffinity(0)  # of this thread, as below
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def lock_folder() -> Path:
@@ -136,7 +145,7 @@ def lock_folder() -> Path:
         folder = usual.with_name(f"{usual.name}-{number}")
 
 
-def _unlock(held: list[int]) -> None:
+def _unlock(held: Sequence[int]) -> None:
     for fd in held:
         fcntl.flock(fd, fcntl.LOCK_UN)  # closing is not enough if a process forked in the meantime has a copy
         os.close(fd)

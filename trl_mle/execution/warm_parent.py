@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from trl_mle.execution.cores import started_on
 from trl_mle.execution.executor import START_TIMEOUT_S
 from trl_mle.execution.sandbox import CheckUnfinished, SandboxError, Tier
 from trl_mle.execution.sandbox.interpreter import Interpreter
 from trl_mle.execution.sandbox.program_environment import environment_variables
+from trl_mle.execution.slots import started_on
 from trl_mle.waits import waiting_for
 
 
@@ -120,17 +120,13 @@ class WarmParents:
             warm_parent.close()
             warm_parent = None
         if warm_parent is None:
-            self._make_room()
+            for other, idle in list(self._running.items()):  # the least recently used first
+                if len(self._running) >= MAX_WARM_PARENTS and not idle.users:
+                    del self._running[other]
+                    idle.close()
             warm_parent = self._start(bound)
         self._running[bound] = warm_parent  # the last: the one that was used last
         return warm_parent
-
-    def _make_room(self) -> None:
-        """Closes idle warm parents, the least recently used first, until there is room for another."""
-        for bound, warm_parent in list(self._running.items()):
-            if len(self._running) >= MAX_WARM_PARENTS and not warm_parent.users:
-                del self._running[bound]
-                warm_parent.close()
 
     def close(self) -> None:
         with self._lock:

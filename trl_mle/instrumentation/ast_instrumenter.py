@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from trl_mle.execution.program import InstrumentedProgram, ProgramError, parse_program
 from trl_mle.instrumentation.insert import insert_prints
-from trl_mle.instrumentation.steps import find_steps
+from trl_mle.instrumentation.steps.placing import find_steps
 from trl_mle.instrumentation.verify import verify
 
 

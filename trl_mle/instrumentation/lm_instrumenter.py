@@ -7,7 +7,6 @@ import tokenize
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Literal, get_args
 
 from trl_mle.execution.program import InstrumentedProgram, ProgramError, parse_program, split_lines
@@ -15,7 +14,7 @@ from trl_mle.instrumentation import placements
 from trl_mle.instrumentation.ast_instrumenter import AstInstrumenter
 from trl_mle.instrumentation.insert import insert_prints
 from trl_mle.instrumentation.milestones import DESCRIPTIONS, IMPORTS
-from trl_mle.instrumentation.steps import find_steps
+from trl_mle.instrumentation.steps.placing import find_steps
 from trl_mle.instrumentation.verify import VerificationError, verify
 from trl_mle.models import LanguageModel
 from trl_mle.prompts.extract import extract_code
@@ -119,11 +118,11 @@ class LmInstrumenter:
         text, prompt = plain_text(text), QUOTE_PROMPT if self.mode == "quote" else REWRITE_PROMPT
         return prompt.replace("{fence}", fence_for(text)).replace("{program}", text)
 
-    def _read(self, source: str, answer: str | None) -> list[tuple[int, str]] | None:
-        """The placements of an answer; empty if it is rejected, and `None` without one."""
+    def _read(self, source: str, answer: str | None) -> list[tuple[int, str]]:
+        """The placements of an answer; empty if it is rejected, or without one."""
         if answer is None:
             self._counts["rejected/no_answer"] += 1
-            return None
+            return []
         if self.mode == "quote" or not answer:  # nothing is not a changed program
             places = placements.parse_quotes(plain_text(visible(source, cut_strings=True) or ""), answer)
         else:
@@ -139,7 +138,7 @@ class LmInstrumenter:
             kept += [step for step in find_steps(parse_program(source)) if step[1] == IMPORTS]
         return kept
 
-    def _place(self, source: str, places: list[tuple[int, str]] | None, nonce: str | None) -> InstrumentedProgram:
+    def _place(self, source: str, places: list[tuple[int, str]], nonce: str | None) -> InstrumentedProgram:
         nonce = nonce or secrets.token_hex(8)
         if places:
             with suppress(ProgramError):  # such as one that replaces `print`
@@ -150,7 +149,7 @@ class LmInstrumenter:
                     return program
         program = self.fallback.instrument(source, nonce)
         self._counts["ast" if program.milestones else "none"] += 1
-        return replace(program, is_final=places is not None)  # the model may answer next time
+        return program
 
 
 def visible(source: str, cut_strings: bool) -> str | None:

@@ -47,7 +47,6 @@ def imported_names(node: ast.AST) -> dict[str, str]:
 
 
 def blocks(node: ast.AST) -> list[list[ast.stmt]]:
-    """The blocks of statements in a node."""
     fields = [value for _, value in ast.iter_fields(node)]
     return [value for value in fields if isinstance(value, list) and value and isinstance(value[0], ast.stmt)]
 

@@ -1,12 +1,12 @@
 """Arguments of a training run, from a YAML file, the command line, or both."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from trl import ModelConfig, TrlParser
 
-from trl_mle.execution.options import ExecutorArguments
+from trl_mle.execution.options import ExecutorArguments, option
 from trl_mle.launching.checks import one_line_errors
 from trl_mle.shipped import LAUNCHED
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -16,51 +16,30 @@ from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 class MLEScriptArguments(ExecutorArguments):
     """Arguments in addition to [`~trl_mle.trainer.MLEGRPOConfig`] and [`~trl.ModelConfig`]; see their help."""
 
-    competitions: list[str] = field(
-        default_factory=list, metadata={"help": "Ids, folders, ranges or lists of the competitions to train on."}
+    competitions: list[str] = option([], "Ids, folders, ranges or lists of the competitions to train on.")
+    data_dir: str | None = option(None, "Folder with the prepared MLE-bench competitions.")
+    holdout: float = option(0.0, "Share of the hidden rows to hold out, for reports; 0 as in the paper.")
+    training_cores: int = option(0, "Cores that programs leave to training; 0: both share all of them.")
+    instrumenter: str = option(
+        "ast",
+        "What marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit).",
+        choices=["ast", "lm", "none"],
     )
-    data_dir: str | None = field(default=None, metadata={"help": "Folder with the prepared MLE-bench competitions."})
-    holdout: float = field(
-        default=0.0, metadata={"help": "Share of the hidden rows to hold out, for reports; 0 as in the paper."}
+    instrumenter_url: str | None = option(None, "OpenAI-compatible endpoint of the instrumenting model.")
+    instrumenter_model: str | None = option(
+        None, "Its name at the endpoint, or without one, a model that each process loads."
     )
-    training_cores: int = field(
-        default=0, metadata={"help": "Cores that programs leave to training; 0: both share all of them."}
+    instrumenter_mode: str = option(
+        "quote", "What the instrumenting model answers: `quote` or `rewrite`.", choices=["quote", "rewrite"]
     )
-    instrumenter: str = field(
-        default="ast",
-        metadata={
-            "help": "What marks the milestones: `ast`, `lm` (a frozen language model), or `none` (no credit).",
-            "choices": ["ast", "lm", "none"],
-        },
+    instrumenter_deadline_s: float = option(60.0, "Time limit for its answers to a batch, in seconds.")
+    fail_reward: float = option(-10.0, "Reward of a program that fails.")
+    milestone_reward: float = option(0.1, "Partial credit per milestone.")
+    reward_funcs: list[str] = option(
+        [], "Further reward functions, as dotted paths; `reward_weights` weighs all, that of the programs first."
     )
-    instrumenter_url: str | None = field(
-        default=None, metadata={"help": "OpenAI-compatible endpoint of the instrumenting model."}
-    )
-    instrumenter_model: str | None = field(
-        default=None, metadata={"help": "Its name at the endpoint, or without one, a model that each process loads."}
-    )
-    instrumenter_mode: str = field(
-        default="quote",
-        metadata={
-            "help": "What the instrumenting model answers: `quote` or `rewrite`.",
-            "choices": ["quote", "rewrite"],
-        },
-    )
-    instrumenter_deadline_s: float = field(
-        default=60.0, metadata={"help": "Time limit for its answers to a batch, in seconds."}
-    )
-    fail_reward: float = field(default=-10.0, metadata={"help": "Reward of a program that fails."})
-    milestone_reward: float = field(default=0.1, metadata={"help": "Partial credit per milestone."})
-    reward_funcs: list[str] = field(
-        default_factory=list,
-        metadata={
-            "help": "Further reward functions, as dotted paths; `reward_weights` weighs all, that of the programs "
-            "first."
-        },
-    )
-    push_rollouts_to_hub: bool = field(
-        default=False,
-        metadata={"help": "With `push_to_hub`, also upload best solutions and executions, as a dataset."},
+    push_rollouts_to_hub: bool = option(
+        False, "With `push_to_hub`, also upload best solutions and executions, as a dataset."
     )
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import os
 import torch
 from torch.distributed import distributed_c10d
 
-from trl_mle.execution.cores import split_cores
+from trl_mle.execution.slots import split_cores
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 

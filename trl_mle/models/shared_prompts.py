@@ -10,36 +10,30 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
 
-class SharedPrompts:
+def call_shared(
+    model: Any,
+    decoder: PreTrainedModel,
+    length: int,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    labels: torch.Tensor,
+    **kwargs: Any,
+) -> Any:
     """
     Calls a model, as prepared for training, on rows whose prompts have this length, with padding. Each prompt is
     computed once, by the decoder, and its keys and values, with their gradients, serve all of its rows.
     """
-
-    def __init__(self, model: Any, decoder: PreTrainedModel, length: int) -> None:
-        check_shareable(decoder)
-        self.model, self.decoder, self.length = model, decoder, length
-
-    def __call__(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, labels: torch.Tensor, **kwargs: Any
-    ) -> Any:
-        n = self.length
-        cache = DynamicCache(config=self.decoder.config)
-        first, prompt_of_row = _prompts(input_ids[:, :n])
-        self.decoder(
-            input_ids=input_ids[first, :n],
-            attention_mask=attention_mask[first, :n],
-            past_key_values=cache,
-            use_cache=True,
-        )
-        cache.batch_select_indices(prompt_of_row)
-        return self.model(
-            input_ids=input_ids[:, n:],
-            attention_mask=attention_mask,
-            past_key_values=cache,
-            labels=labels[:, n:],
-            **kwargs,
-        )
+    cache = DynamicCache(config=decoder.config)
+    first, prompt_of_row = _prompts(input_ids[:, :length])
+    decoder(
+        input_ids=input_ids[first, :length],
+        attention_mask=attention_mask[first, :length],
+        past_key_values=cache,
+        use_cache=True,
+    )
+    cache.batch_select_indices(prompt_of_row)
+    completions, labels = input_ids[:, length:], labels[:, length:]
+    return model(input_ids=completions, attention_mask=attention_mask, past_key_values=cache, labels=labels, **kwargs)
 
 
 def check_shareable(decoder: PreTrainedModel) -> None:

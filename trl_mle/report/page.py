@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import matplotlib as mpl
@@ -39,7 +40,7 @@ def write_report(folder: Path, report_dir: Path) -> Path:
         skipped=run.skipped,
         competitions=list(_rows(run)),
         charts=pictures,
-        best=list(_best_programs(run)),
+        best=[(f"{best['competition']}: {_metric(best)} {best['reported']:g}", best["source"]) for best in run.best],
         errors=list(_errors(run)),
     )
     path = report_dir / "report.html"
@@ -62,10 +63,7 @@ def _rows(run: TrainingRun) -> Iterator[dict[str, str]]:
         table = run.programs(competition)
         quarter = max(1, len(table) // 4)
         best = [one for one in run.best if competition in (None, one["competition"])]
-        scores = [
-            f"{one['reported']:g} ({one['competition']}, {metric_name(one['metric'], one['higher_is_better'])})"
-            for one in best
-        ]
+        scores = [f"{one['reported']:g} ({one['competition']}, {_metric(one)})" for one in best]
         row = {"programs": str(len(table))}
         if not table.empty:
             row |= {
@@ -84,10 +82,8 @@ def _rows(run: TrainingRun) -> Iterator[dict[str, str]]:
         }
 
 
-def _best_programs(run: TrainingRun) -> Iterator[tuple[str, str]]:
-    for best in run.best:
-        metric = metric_name(best["metric"], best["higher_is_better"])
-        yield f"{best['competition']}: {metric} {best['reported']:g}", best["source"]
+def _metric(best: dict[str, Any]) -> str:
+    return metric_name(best["metric"], best["higher_is_better"])
 
 
 def _errors(run: TrainingRun) -> Iterator[dict[str, str]]:

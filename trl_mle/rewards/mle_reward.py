@@ -213,8 +213,7 @@ class MLEReward:
         return [stopped if i in running else item.result() for i, item in enumerate(pending)]
 
     def progress(self, count: int) -> ProgramsProgress:
-        slots = self.executor.slots if self._running_dir is not None else None
-        return ProgramsProgress(count, self.show_progress, self._running_dir, slots)
+        return ProgramsProgress(count, self.show_progress, self._running_dir)
 
     def submit(self, items: Sequence[tuple[str, Competition | str]]) -> list[PendingEvaluation]:
         """Queues the programs of completions, as for [`evaluate_many`], without waiting for them."""
@@ -272,10 +271,8 @@ class MLEReward:
         evaluation = replace(self._rewarded(program, result, competition, grading), source=source)
         if self.reuse_results:
             evaluation = replace(evaluation, reused=False)
-            # Not final: an instrumenting model that was silent may place prints the next time
-            is_final = isinstance(program, str) or program.is_final
             self._equal.pop(_key(source, competition), None)
-            if evaluation.outcome in REUSABLE and is_final:
+            if evaluation.outcome in REUSABLE:
                 self._equal[_key(source, competition)] = evaluation.shortened()
         self._record(evaluation, result, competition)
         return evaluation
@@ -333,10 +330,9 @@ class MLEReward:
         if source is None:
             return
         submission = result.submission if result is not None else None
-        value = score.value if score is not None else None
-        if self.best_solutions is not None and submission is not None and score is not None and value is not None:
+        if self.best_solutions is not None and submission is not None and score is not None and score.valid:
             try:
-                self.best_solutions.offer(competition, source, submission, value, score.held_out, score.full)
+                self.best_solutions.offer(competition, source, submission, score)
             except OSError as error:  # for example, a file system without locks: not worth ending the run
                 logger.warning("the best solution of %s could not be saved: %s", competition.id, error)
         if self.log is not None:

@@ -113,7 +113,6 @@ class Repeat(PendingEvaluation):
         super().__init__()
         self._first, self._reuse, self._execute = first, reuse, execute
         self._own: Execution | None = None
-        self.future = first.future
 
     def poll(self) -> bool:
         if self._evaluation is None and self._own is None:
@@ -124,7 +123,6 @@ class Repeat(PendingEvaluation):
                     self._own = self._execute(self._first.program)
         if self._own is not None and self._own.poll():
             self._evaluation = self._own.result()
-        self.future = (self._own or self._first).future
         return super().poll()
 
     def stop(self) -> None:

@@ -50,7 +50,7 @@ def how_to_ask(name: str, begin_program: bool | None, ideas: str | None) -> tupl
 class ProgramsProgress:
     """The progress line of a batch of programs; `running.json` in the folder has the same information."""
 
-    def __init__(self, total: int, show: bool, folder: Path | None = None, slots: int | None = None):
+    def __init__(self, total: int, show: bool, folder: Path | None = None):
         console = PlainConsole(stderr=True)
         self.bar = Progress(
             SpinnerColumn(),
@@ -64,7 +64,7 @@ class ProgramsProgress:
             disable=not show or not console.is_terminal,
         )
         self.task = self.bar.add_task("programs", total=total, note="")
-        self._total, self._slots = total, slots
+        self._total = total
         self._path = folder / RUNNING_FILE if folder is not None else None
         self._written_at = -WRITE_S
 
@@ -83,5 +83,5 @@ class ProgramsProgress:
             return
         self._written_at = time.monotonic()
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        progress = {"done": completed, "of": self._total, "slots": self._slots, "note": note}
+        progress = {"done": completed, "of": self._total, "note": note}
         write_whole(self._path, json.dumps(progress).encode())

@@ -84,8 +84,7 @@ def _running(folder: Path) -> str:
         return "no programs are running: the policy is sampling or training"
     if age_s > FRESH_S:
         return f"no update for {age_s:.0f} s: the run was killed, or hangs"
-    slots = f", {status['slots']} at a time" if status["slots"] is not None else ""
-    return f"{status['done']} of {status['of']} programs done{slots}; {status['note']}"
+    return f"{status['done']} of {status['of']} programs done; {status['note']}"
 
 
 def _steps(run: TrainingRun) -> Table:

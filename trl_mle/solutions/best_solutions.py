@@ -3,12 +3,10 @@
 import fcntl
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from trl_mle.competitions import Competition
+from trl_mle.competitions import Competition, Score
 
 
 # Suffixes of a competition's folder for a solution being written, and for the solution that it replaces
@@ -27,23 +25,17 @@ class BestSolutions:
     def __init__(self, folder: Path):
         self.folder = folder
 
-    def offer(
-        self,
-        competition: Competition,
-        source: str,
-        submission: bytes,
-        score: float,
-        held_out: float | None = None,
-        full: float | None = None,
-    ) -> bool:
-        """Keeps a solution if it is the first or better by `score`, and returns whether it is kept. `held_out` and
-        `full` are its scores on the held-out rows and on all rows, if some are held out."""
+    def offer(self, competition: Competition, source: str, submission: bytes, score: Score) -> bool:
+        """Keeps a valid solution if it is the first or better, and returns whether it is kept."""
+        assert score.value is not None
         best, new, old = (self.folder / f"{competition.slug}{suffix}" for suffix in ("", *UNFINISHED))
-        with self._locked():
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / ".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, at the latest when the process ends
             if old.exists() and not best.exists():  # killed between the two renames below
                 new.rename(best)
             current = self._record(competition)
-            if current is not None and not competition.better(score, current["score"]):
+            if current is not None and not competition.better(score.value, current["score"]):
                 return False
             for leftover in (new, old):
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -54,10 +46,10 @@ class BestSolutions:
                 "competition": competition.id,
                 "metric": competition.metric,
                 "higher_is_better": competition.higher_is_better,
-                "score": score,
+                "score": score.value,
             }
-            if held_out is not None:
-                record |= {"holdout": competition.holdout, "held_out": held_out, "full": full}
+            if score.held_out is not None:
+                record |= {"holdout": competition.holdout, "held_out": score.held_out, "full": score.full}
             (new / "score.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
             if best.exists():
                 best.rename(old)
@@ -82,10 +74,3 @@ class BestSolutions:
         except (FileNotFoundError, ValueError):
             return None
         return record if record.get("holdout", 0.0) == competition.holdout else None
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / ".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # until the file is closed, at the latest when the process ends
-            yield

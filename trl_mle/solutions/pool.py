@@ -70,8 +70,8 @@ class SolutionPool:
         ranked = self.ranked(competition)
         return rng.choices(ranked, weights=range(len(ranked), 0, -1))[0]
 
-    def metrics(self) -> dict[str, float]:
-        return {"size": float(sum(map(len, self._solutions.values())))}
+    def __len__(self) -> int:
+        return sum(map(len, self._solutions.values()))
 
     def state_dict(self) -> dict[str, Any]:
         """State for a checkpoint, JSON-compatible."""

@@ -4,6 +4,7 @@ docs/objective.md."""
 from math import comb
 
 import torch
+from scipy.stats import rankdata
 
 
 # Scale of the quality part; the progress part has a deviation of 1. With 10 (and k = 32) fewer programs were valid
@@ -44,51 +45,38 @@ def best_of_k_gains(values: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def group_advantages(
-    progress: torch.Tensor,
-    quality: torch.Tensor,
-    group_size: int,
-    max_at_k: int | None = None,
-    program: torch.Tensor | None = None,
+    progress: torch.Tensor, quality: torch.Tensor, max_at_k: int | None = None, program: torch.Tensor | None = None
 ) -> torch.Tensor:
     r"""
-    Advantages with two parts: the progress of each completion of a group, and the relative quality of the valid ones,
+    Advantages of a group, in two parts: the progress of each completion, and the relative quality of the valid ones,
 
     $$
     \hat{A}_i = \frac{p_i - \bar{p}}{\max(s_p, 0.3)} + q_i - \bar{q},
     $$
 
-    where the means and the deviation $s_p$ are taken over the group, and $q_i = 0$ for invalid completions. With the
-    ranks of the $m$ valid completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their
-    mean rank, $q_i$ is $3 \, u_i$ for `mean_rank`, and $3 \, m$ times the [`best_of_k_gains`] of $u$ for `max_at_k`,
-    with $m < k$ of the best of $m$.
+    where $q_i = 0$ for invalid completions, and $s_p$ is a standard deviation. With the ranks of the $m$ valid
+    completions, $u_i = (\text{mid-rank}_i - \frac12) / m$, where equal programs share their mean rank, $q_i$ is
+    $3 \, u_i$ for `mean_rank`, and $3 \, m$ times the [`best_of_k_gains`] of $u$ for `max_at_k`, with $m < k$ of the
+    best of $m$.
 
     Args:
-        progress (`torch.Tensor` of shape `(B,)`):
-            Larger is better, in units of the reward, and largest for valid completions. NaN leaves a completion out.
-        quality (`torch.Tensor` of shape `(B,)`):
+        progress (`torch.Tensor` of shape `(n,)`):
+            Larger is better, in units of the reward, and largest for valid completions.
+        quality (`torch.Tensor` of shape `(n,)`):
             Quality of the valid completions, larger is better; NaN for all others. Only the order matters.
-        group_size (`int`):
-            Number of completions per group; groups are consecutive.
         max_at_k (`int`, *optional*):
             k of `max_at_k`, at least 2; `None` for `mean_rank`.
-        program (`torch.Tensor` of shape `(B,)`, *optional*):
+        program (`torch.Tensor` of shape `(n,)`, *optional*):
             Integers that are equal for equal programs.
 
     Returns:
-        `torch.Tensor` of shape `(B,)`: The advantages; exactly 0 if all completions of the group are equal.
+        `torch.Tensor` of shape `(n,)`: The advantages, in float64; exactly 0 if all completions are equal.
     """
-    advantages = torch.zeros_like(progress)
-    for group in torch.arange(len(progress)).split(group_size):
-        members = group[~progress[group].isnan()]
-        if not len(members):
-            continue
-        parts = torch.zeros(len(members), dtype=torch.float64)
-        valid = ~quality[members].isnan()
-        if valid.any():
-            same = None if program is None else program[members][valid]
-            parts[valid] = _quality_part(quality[members][valid], max_at_k, same)
-        advantages[members] = (standardized(progress[members], VALID_STEP) + _centred(parts)).to(advantages)
-    return advantages
+    parts = torch.zeros(len(progress), dtype=torch.float64)
+    valid = ~quality.isnan()
+    if valid.any():
+        parts[valid] = _quality_part(quality[valid], max_at_k, None if program is None else program[valid])
+    return standardized(progress, VALID_STEP) + _centred(parts)
 
 
 def standardized(values: torch.Tensor, least: float = 0.0) -> torch.Tensor:
@@ -105,19 +93,13 @@ def _centred(values: torch.Tensor) -> torch.Tensor:
 
 def _quality_part(quality: torch.Tensor, max_at_k: int | None, program: torch.Tensor | None) -> torch.Tensor:
     m = len(quality)
-    ranks = _shared(_mid_ranks(quality), program) / m
+    mid_ranks = torch.from_numpy(rankdata(quality)) - 0.5  # from 1/2 on; equal values share their mean rank
+    ranks = _shared(mid_ranks, program) / m
     if max_at_k is None:
         return QUALITY_SCALE * ranks
     if m == 1:
         return torch.zeros_like(ranks)
     return QUALITY_SCALE * m * best_of_k_gains(ranks, min(max_at_k, m))
-
-
-def _mid_ranks(quality: torch.Tensor) -> torch.Tensor:
-    """Mid-ranks, starting at 1/2; equal values share their mean rank."""
-    below = (quality[:, None] > quality[None, :]).sum(dim=1)
-    equal = (quality[:, None] == quality[None, :]).sum(dim=1)
-    return below + equal.double() / 2
 
 
 def _shared(ranks: torch.Tensor, program: torch.Tensor | None) -> torch.Tensor:

@@ -49,7 +49,7 @@ class AsyncMLEGRPOTrainer(MLEGRPOTrainer):
         assert self.args.max_in_flight is not None  # MLEGRPOConfig has filled it in
         ledger = RolloutLedger(self.args.max_in_flight, self.args.group_size)
         sampler = Sampler(self, self.args.keeps_logps)
-        self.rollouts = RolloutsInFlight(ledger, self.reward, sampler, self.args.keeps_logps)
+        self.rollouts = RolloutsInFlight(ledger, self.reward, sampler)
         self.saved["rollouts"] = self.rollouts
 
     def train(self, *args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,6 @@ from trl_mle.competitions import Competition
 from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Outcome
 from trl_mle.instrumentation import MILESTONES
-from trl_mle.rewards import Evaluation
 from trl_mle.rewards.evaluation import NO_CODE
 from trl_mle.trainer.batch import Completion
 
@@ -22,29 +21,24 @@ def batch_metrics(
 ) -> dict[str, float]:
     """All metrics of the completions of *all* processes (docs/evaluation.md): of all programs, of each competition if
     there are several but few, and with `by_kind` of each kind of prompt."""
-    metrics: dict[str, float] = {}
     present = dict.fromkeys(item.competition for item in completions)
     several = max(len(present), len(competitions)) > 1
+    # Prefix, completions, whether a larger score is better, and whether their scores can be compared
+    groups: list[tuple[str, Sequence[Completion], bool | None, bool]] = []
     for name in present if len(competitions) <= FEW else ():
         competition = competitions.get(name or "")
         prefix = f"{competition.slug if competition else name}/" if several else ""
-        metrics |= program_metrics(
-            [item for item in completions if item.competition == name],
-            competition.higher_is_better if competition else None,
-            instrumented,
-            prefix=prefix,
-        )
+        higher = competition.higher_is_better if competition else None
+        groups.append((prefix, [item for item in completions if item.competition == name], higher, True))
     if several:
-        metrics |= program_metrics(completions, None, instrumented, scores=False)
+        groups.append(("", completions, None, False))
     for kind in dict.fromkeys(item.prompt_kind for item in completions) if by_kind else ():
-        only = next(iter(competitions.values())) if len(competitions) == 1 else None
-        metrics |= program_metrics(
-            [item for item in completions if item.prompt_kind == kind],
-            only.higher_is_better if only else None,
-            instrumented,
-            scores=only is not None,
-            prefix=f"{kind}/",
-        )
+        higher = next(iter(competitions.values())).higher_is_better if len(competitions) == 1 else None
+        of_kind = [item for item in completions if item.prompt_kind == kind]
+        groups.append((f"{kind}/", of_kind, higher, higher is not None))
+    metrics: dict[str, float] = {}
+    for prefix, members, higher, scores in groups:
+        metrics |= program_metrics(members, higher, instrumented, scores, prefix)
     programs = [(program, item.parent_id) for item in completions if (program := item.evaluation.program_id)]
     rates = {
         "unique_rate": len({program for program, _ in programs}) / len(programs) if programs else None,
@@ -74,7 +68,11 @@ def program_metrics(
     ):
         if values.size:
             metrics |= {f"{name}/{summary}": float(getattr(np, summary)(values)) for summary in summaries}
-    metrics |= _reuse_metrics(evaluations)
+    if any(item.reused is not None for item in evaluations):
+        programs = [item for item in evaluations if item.outcome != NO_CODE]
+        reused = [item for item in programs if item.reused]
+        saved_s = float(_numbers(item.duration_s for item in reused).sum())  # of those that an equal one stood for
+        metrics |= {"reuse/rate": len(reused) / max(1, len(programs)), "reuse/saved_s": saved_s}
     outcomes = [item.outcome for item in evaluations if item.outcome is not None]
     if outcomes:
         metrics |= {f"outcome/{outcome}_rate": outcomes.count(outcome) / len(outcomes) for outcome in OUTCOMES}
@@ -95,18 +93,6 @@ def program_metrics(
                 untrained = sum("model_trained" not in item.milestones for item in valid)
                 metrics["untrained_valid_rate"] = untrained / len(valid)
     return {f"{prefix}{name}": value for name, value in metrics.items()}
-
-
-def _reuse_metrics(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """How many programs were not executed because an equal one was, and the Δt that this saved."""
-    if all(item.reused is None for item in evaluations):
-        return {}
-    programs = [item for item in evaluations if item.outcome != NO_CODE]
-    reused = [item for item in programs if item.reused]
-    return {
-        "reuse/rate": len(reused) / max(1, len(programs)),
-        "reuse/saved_s": float(_numbers(item.duration_s for item in reused).sum()),
-    }
 
 
 def _numbers(values: Iterable[float | None]) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Training resumes from whole checkpoints of the same run, as if it had not been interrupted."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import pytest
 from datasets import Dataset
 from peft import LoraConfig
 from support import pool_runs, toy_trainer
-from trl import GRPOTrainer
 
 from trl_mle.trainer.engine.checkpoint import CannotResume, damage
 
@@ -55,18 +53,6 @@ def test_a_run_resumed_in_a_later_epoch_asks_what_it_would_have_asked(tiny_model
     whole = train(tmp_path)
     assert train(tmp_path / "again", str(tmp_path / "checkpoint-5")) == whole[5:]
     assert sorted(map(str, whole[:3])) != sorted(map(str, whole[3:6]))
-
-
-def test_a_state_of_another_version_ends_the_run_in_one_line(run, program_model, tmp_path, monkeypatch):
-    trainer = pool_runs.make_trainer(program_model, tmp_path / "run", async_rollouts=True)
-    monkeypatch.setattr(GRPOTrainer, "_load_optimizer_and_scheduler", lambda *args: None)
-    state = json.loads((run / "checkpoint-1" / "rollouts.json").read_text())
-    (tmp_path / "rollouts.json").write_text(json.dumps(state))
-    trainer._load_optimizer_and_scheduler(str(tmp_path))
-    del state["step"]
-    (tmp_path / "rollouts.json").write_text(json.dumps(state))
-    with pytest.raises(CannotResume, match=r"^rollouts.json in .* is of another version of trl_mle"):
-        trainer._load_optimizer_and_scheduler(str(tmp_path))
 
 
 def test_an_adapter_of_another_scale_is_refused(tiny_model, tmp_path):

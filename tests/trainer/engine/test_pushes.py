@@ -2,13 +2,13 @@
 
 from transformers import TrainerState
 
-from trl_mle.competitions import TaskSet, load_competition
+from trl_mle.competitions import Score, TaskSet, load_competition
 from trl_mle.rewards import BestSolutions
 from trl_mle.trainer.engine.pushes import results_table
 
 
 def table(folder, competition, **scores):
-    BestSolutions(folder / "best_solutions").offer(competition, "x = 1", b"id\n", 0.9, **scores)
+    BestSolutions(folder / "best_solutions").offer(competition, "x = 1", b"id\n", Score(0.9, True, **scores))
     state = TrainerState(global_step=1, log_history=[{"step": 1, "reward": 0.5, "mle/score/best": 0.95}])
     return results_table(TaskSet([competition]), state, folder)
 

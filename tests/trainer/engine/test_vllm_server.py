@@ -73,9 +73,8 @@ def test_a_request_goes_on_while_the_trainer_does_something_else(server, client)
     assert not server.answered(request, 0.05)
     client.going_on.set()
     assert server.generate([[8]], None, 1)[0] == [[8]]  # an evaluation does not take what was asked for training
-    with server.expecting(request):
-        # The arguments do not matter: the prompts are those of the request
-        assert server.generate([], None, 1)[:3] == (PROMPTS, [[0], [1], [0], [1]], [[[-0.5]]] * 4)
+    server.expected = request  # then the arguments do not matter: the prompts are those of the request
+    assert server.generate([], None, 1)[:3] == (PROMPTS, [[0], [1], [0], [1]], [[[-0.5]]] * 4)
     assert client.seen == ["completions", "completions"]
 
 

@@ -54,8 +54,9 @@ def test_groups_and_other_reward_functions():
     rows = rows_of(qualities)
     advantages = comparison.advantages(rows, torch.stack([judged, other], dim=1))
     quality = torch.tensor(qualities, dtype=torch.float64)
-    progress = torch.cat([progress_of(judged[:4], quality[:4]), progress_of(judged[4:], quality[4:])])
-    expected = 2 * group_advantages(progress, quality, 4, 2)
+    expected = torch.zeros(8, dtype=torch.float64)
+    for group in ([0, 1, 2, 3], [4, 6, 7]):
+        expected[group] = 2 * group_advantages(progress_of(judged[group], quality[group]), quality[group], 2)
     expected[[0, 1, 3]] += 0.5 * standardized(other[[0, 1, 3]])
     torch.testing.assert_close(advantages, expected)
     assert comparison.metrics() == {"no_quality_rate": 0}
@@ -81,7 +82,7 @@ def test_any_reward_function_may_log_quality(tiny_model, tmp_path):
     expected = []
     for group in torch.tensor(list(trainer._logs["rewards"]["scored"]), dtype=torch.float64).split(4):
         quality = torch.where(group > 0.3, group, NAN)
-        expected.append(group_advantages(progress_of(group, quality), quality, 4))
+        expected.append(group_advantages(progress_of(group, quality), quality))
     assert list(trainer._logs["advantages"]) == pytest.approx(torch.cat(expected).tolist(), abs=1e-5)
     assert any("mle/no_quality_rate" in entry for entry in trainer.state.log_history)
 

@@ -18,7 +18,7 @@ class Sampler:
     def __init__(self, is_server, is_fast=False):
         self.server = object() if is_server else None
         self.is_server, self.is_fast, self.said = is_server, is_fast, ""
-        self.rows, self.step = [], 0
+        self.rows, self.step, self.keeps_logps = [], 0, True
 
     def ask(self, rows, step):
         assert not self.rows
@@ -61,7 +61,7 @@ def steps(sampler, batches, count=4):
         taken = rollouts.take(BATCH)
         assert len(rollouts.ledger.in_flight) + len(sampler.rows) <= rollouts.ledger.max_in_flight
         yield in_fill, sampler.said, {row["staleness"] for row in rollouts.rows(taken)}
-    assert rollouts.ledger.trained == count * BATCH
+    assert rollouts.ledger.sampled == count * BATCH + len(rollouts.ledger.in_flight)
 
 
 def test_what_is_sampled_when():

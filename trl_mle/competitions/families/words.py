@@ -22,8 +22,6 @@ class Number(NamedTuple):
 
 
 class Domain(NamedTuple):
-    """A setting for tasks."""
-
     title: str  # of the description
     row: str  # what a row stands for
     rows: str  # its plural

@@ -20,8 +20,6 @@ MAX_COPIED_MB, MAX_COPIED_ENTRIES = 32, 1000  # of one folder
 
 @dataclass(frozen=True)
 class Input:
-    """What a program finds as `input/`."""
-
     folder: Path  # that it reads, on this machine
     bound: Path  # that the warm parent's sandbox shows: the folder of all copies, or `folder`
     job: dict[str, Any]  # settings of its job, JSON-compatible; `input` is the folder's path inside the sandbox

@@ -68,11 +68,11 @@ class Calls:
             self.reach(SUBMISSION, node)
         return NOTHING
 
-    def predict(self, values: list[Value], node: ast.AST, batch: bool = False) -> Value:
+    def predict(self, values: list[Value], node: ast.AST) -> Value:
         """Predictions on training or validation data are not a milestone."""
         data = derived(values)
         if data.tags != {TRAIN_DATA}:
-            self.reach(PREDICTIONS, node, batch)
+            self.reach(PREDICTIONS, node)
         return data
 
     def build(self, node: ast.AST) -> Value:

@@ -109,9 +109,7 @@ class SolutionPrompts:
         return Solution(name, evaluation.source, evaluation.output, score, step, completion.parent_id, completion.idea)
 
     def metrics(self) -> dict[str, float]:
-        if not self.shows_solutions:
-            return {}
-        return {f"pool/{name}": value for name, value in self.pool.metrics().items()}
+        return {"pool/size": float(len(self.pool))} if self.shows_solutions else {}
 
     def state_dict(self) -> dict[str, Any]:
         holdout = {name: self.competitions.holdout(name) for name in self.competitions}

@@ -78,9 +78,6 @@ def load_states(saved: Mapping[str, Any], checkpoint: Path) -> None:
             continue
         try:
             item.load_state_dict(states[name])
-        except (KeyError, TypeError) as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise CannotResume(f"{name}.json in {checkpoint} is of another version of trl_mle: {problem}") from error
         except ValueError as error:
             raise CannotResume(str(error)) from error
 

@@ -8,6 +8,7 @@ rewards it is a part of the completion's text, though not of its tokens, and not
 
 from typing import Any
 
+from accelerate.utils import recursively_apply
 from trl import GRPOTrainer
 from trl.data_utils import is_conversational
 
@@ -42,12 +43,11 @@ def plain(trainer: GRPOTrainer, prompts: list) -> list:
 
 def check_length(prompts: list, prompt_ids: list[list[int]], limit: int | None) -> None:
     """Raises [`~trl_mle.competitions.CompetitionError`] if a prompt has too many tokens."""
-    longest = max(range(len(prompts)), key=lambda i: len(prompt_ids[i]))
-    if limit is not None and len(prompt_ids[longest]) > limit:
-        prompt = prompts[longest]
-        text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
-        count = len(prompt_ids[longest])
-        raise CompetitionError(f"a prompt has {count} tokens, more than max_prompt_length={limit} ({text[:60]!r})")
+    for prompt, ids in zip(prompts, prompt_ids, strict=True):
+        if limit is not None and len(ids) > limit:
+            text = prompt if isinstance(prompt, str) else str(prompt[0]["content"])
+            count = len(ids)
+            raise CompetitionError(f"a prompt has {count} tokens, more than max_prompt_length={limit} ({text[:60]!r})")
 
 
 def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None:
@@ -68,7 +68,7 @@ def begin_answers(trainer: GRPOTrainer, prompts: list, generated: tuple) -> None
 def make_logs_plain(logs: Any) -> None:
     """Removes control characters, which a policy may write, from what `log_completions` shows."""
     for column in (logs["prompt"], logs["completion"], *logs["extra"].values()):
-        values = [_plain(value) for value in column]
+        values = recursively_apply(for_terminal, list(column), test_type=lambda value: isinstance(value, str))
         column.clear()
         column.extend(values)
 
@@ -79,13 +79,3 @@ def with_defaults(template: Any, kwargs: dict[str, Any]) -> Any:
         return {name: with_defaults(named, kwargs) for name, named in template.items()}
     lines = [f"{{%- set {name} = {name} | default({value!r}) -%}}\n" for name, value in kwargs.items()]
     return "".join(line for line in lines if line not in template) + template
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return for_terminal(value)
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return value

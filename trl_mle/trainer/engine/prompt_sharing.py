@@ -2,12 +2,13 @@
 up to rounding."""
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
 from trl import GRPOTrainer
 
-from trl_mle.models.shared_prompts import SharedPrompts, check_shareable, shared_prefill
+from trl_mle.models.shared_prompts import call_shared, check_shareable, shared_prefill
 
 
 def check_sharing(trainer: GRPOTrainer) -> None:
@@ -30,7 +31,7 @@ def training(
     """The model, with shared prompts, for inputs that end in as many tokens of completions."""
     # The prompt's last token stays with the completion, whose first token it predicts
     length = input_ids.shape[1] - logits_to_keep - 1
-    return SharedPrompts(model, _decoder(trainer, model), length) if length else model
+    return partial(call_shared, model, _decoder(trainer, model), length) if length else model
 
 
 def _decoder(trainer: GRPOTrainer, model: Any) -> Any:

@@ -4,7 +4,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class Request:
     prompts: list[list[int]]  # tokens, one for each completion
     images: list | None
     num_generations: int
-    answer: Future | None = None  # the completions of all processes; only on the main process
+    answer: Any = None  # a future of the completions of all processes; only on the main process
 
 
 class VLLMServer:
@@ -40,7 +40,7 @@ class VLLMServer:
     def __init__(self, generation: VLLMGeneration, request_timeout_s: float):
         self._generation = generation
         self._open: list[Request] = []
-        self._expected: Request | None = None
+        self.expected: Request | None = None  # the next `generate` collects it, whatever its arguments
         self._client: BackgroundClient | None = None
         if generation.accelerator.is_main_process:
             self._client = BackgroundClient(generation.vllm_client, request_timeout_s)
@@ -51,13 +51,15 @@ class VLLMServer:
         for request in self._open:
             self._wait_for(request)
         self._generation.sync_weights()
-        self._agree(lambda client: client.raise_failure())
+        self._agree(lambda client: client.failure)
 
     def generate(
         self, prompts: list[list[int]], images: list | None, num_generations: int, profiler: Any = None
     ) -> tuple:
         with profiler or nullcontext():
-            return self.collect(self._expected or self.ask(prompts, images, num_generations))
+            request = self.expected or self.ask(prompts, images, num_generations)
+            self.expected = None
+            return self.collect(request)
 
     def ask(self, prompts: list[list[int]], images: list | None, num_generations: int) -> Request:
         """Requests completions from the server's current weights, for [`collect`]."""
@@ -69,35 +71,19 @@ class VLLMServer:
         return request
 
     def answered(self, request: Request, timeout_s: float = 0.0) -> bool:
-        def look(client: BackgroundClient) -> bool:
-            assert request.answer is not None
-            if not wait([request.answer], timeout_s).done:
-                return False
-            request.answer.result()  # or its failure
-            return True
-
-        return self._agree(look)
+        # The result, which is never empty, or its failure
+        return self._agree(lambda client: bool(wait([request.answer], timeout_s).done and request.answer.result()))
 
     def collect(self, request: Request) -> tuple:
         """Waits for the completions; returns this process's part like TRL's `generate`."""
         self._wait_for(request)
         self._open.remove(request)
         if self._client is not None:
-            assert request.answer is not None
             self._client.answer = request.answer.result()
         return self._generation.generate(request.prompts, request.images, request.num_generations)
 
-    @contextmanager
-    def expecting(self, request: Request) -> Iterator[None]:
-        """Context in which [`generate`] collects this request, whatever its arguments."""
-        self._expected = request
-        try:
-            yield
-        finally:
-            self._expected = None
-
     def forget(self) -> None:
-        self._open, self._expected = [], None
+        self._open, self.expected = [], None
 
     def _wait_for(self, request: Request) -> None:
         while not self.answered(request, POLL_S):
@@ -125,7 +111,7 @@ class BackgroundClient:
         self._client = client
         self.answer: dict[str, Any] | None = None  # the next return value of `generate`, instead of a request
         self.pending: Future | None = None  # its last request
-        self._failure: VLLMServerError | None = None
+        self.failure: VLLMServerError | None = None  # of an update
         session = client.session
         session.hooks["response"].append(_check_status)
         session.request = functools.partial(session.request, timeout=timeout_s)  # type: ignore[method-assign]
@@ -167,16 +153,12 @@ class BackgroundClient:
     def reset_prefix_cache(self) -> None:
         self._try(self._client.reset_prefix_cache)
 
-    def raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
     def _try(self, call: Callable[[], None]) -> None:
-        if self._failure is None:
+        if self.failure is None:
             try:
                 call()
             except (RequestException, RuntimeError) as error:  # the latter is NCCL's
-                self._failure = VLLMServerError(error)
+                self.failure = VLLMServerError(error)
 
 
 def _check_status(response: Response, **kwargs: Any) -> None:

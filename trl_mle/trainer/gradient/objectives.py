@@ -37,7 +37,7 @@ class Ranked:
         self.k = args.max_at_k  # `None` unless it is the objective
 
     def advantages(self, group: Group) -> torch.Tensor:
-        return group_advantages(group.progress, group.quality, len(group.progress), self.k, group.program)
+        return group_advantages(group.progress, group.quality, self.k, group.program)
 
 
 # `reward` is TRL's own, and not here

@@ -21,9 +21,8 @@ class RolloutsInFlight:
     processes call its methods together. While they wait, they exchange every fifth of a second which programs have
     finished, so that no timeout of a collective operation limits a program."""
 
-    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler, keeps_logps: bool = True):
+    def __init__(self, ledger: RolloutLedger, reward: MLEReward, sampler: Sampler):
         self.ledger = ledger
-        self.keeps_logps = keeps_logps
         self._reward = reward
         self._sampler = sampler
         self._pending: dict[int, PendingEvaluation] = {}  # of this process
@@ -88,7 +87,7 @@ class RolloutsInFlight:
         """Restores a [`state_dict`]. Unfinished programs are executed again first, and the current policy samples
         completions that had not arrived."""
         self.ledger.load_state_dict(state)
-        if self.ledger.in_flight and not self.keeps_logps:
+        if self.ledger.in_flight and not self._sampler.keeps_logps:
             raise ValueError("the checkpoint has rollouts of earlier steps: raise max_in_flight to two batches")
         self._sampler.load(state["asked"], self.ledger.step)
         self.stop()

@@ -30,7 +30,7 @@ class RolloutLedger:
         self.max_in_flight = max_in_flight
         self.group_size = group_size  # rollouts that are trained on together, consecutive in sampling order
         self.step = 0  # generation steps trained on so far
-        self.sampled = self.trained = 0
+        self.sampled = 0
         self.in_flight: dict[int, Rollout] = {}
         self._ready: list[int] = []  # groups, in the order in which their last member finished
 
@@ -38,11 +38,11 @@ class RolloutLedger:
         """Whether to sample `count` more rollouts now: there is room, or fewer are in flight."""
         return len(self.in_flight) + count <= self.max_in_flight or len(self.in_flight) < count
 
-    def add(self, rollouts: Iterable[Rollout], step: int | None = None) -> list[Rollout]:
-        """Adds whole groups of rollouts, which were requested at this step (by default now)."""
+    def add(self, rollouts: Iterable[Rollout], step: int) -> list[Rollout]:
+        """Adds whole groups of rollouts, which were requested at this step."""
         added = list(rollouts)
         for rollout in added:
-            rollout.id, rollout.step = self.sampled, self.step if step is None else step
+            rollout.id, rollout.step = self.sampled, step
             self.sampled += 1
             self.in_flight[rollout.id] = rollout
         return added
@@ -69,7 +69,6 @@ class RolloutLedger:
             return []
         first, self._ready = self._ready[: count // self.group_size], self._ready[count // self.group_size :]
         taken = [self.in_flight.pop(member) for group in sorted(first) for member in self._members(group)]
-        self.trained += len(taken)
         self.step += 1
         return taken
 
@@ -87,7 +86,6 @@ class RolloutLedger:
             "group_size": self.group_size,
             "step": self.step,
             "sampled": self.sampled,
-            "trained": self.trained,
             "in_flight": [asdict(rollout) for rollout in self.in_flight.values()],
             "ready": self._ready,
         }
@@ -96,15 +94,12 @@ class RolloutLedger:
         """Restores a [`state_dict`]. Programs of unfinished rollouts must be executed again, from the start."""
         if state["group_size"] != self.group_size:
             raise ValueError(f"the checkpoint has num_generations={state['group_size']}, not {self.group_size}")
-        self.step, self.sampled, self.trained = state["step"], state["sampled"], state["trained"]
+        self.step, self.sampled = state["step"], state["sampled"]
         self._ready = list(state["ready"])
-        self.in_flight = {entry["id"]: _rollout(entry) for entry in state["in_flight"]}
+        self.in_flight = {entry["id"]: Rollout(**entry) for entry in state["in_flight"]}
+        for rollout in self.in_flight.values():
+            if rollout.evaluation is not None:
+                rollout.evaluation = Evaluation.from_dict(rollout.evaluation)  # type: ignore[arg-type]
 
     def _members(self, group: int) -> range:
         return range(group * self.group_size, (group + 1) * self.group_size)
-
-
-def _rollout(entry: dict[str, Any]) -> Rollout:
-    if entry["evaluation"] is not None:
-        entry = entry | {"evaluation": Evaluation.from_dict(entry["evaluation"])}
-    return Rollout(**entry)

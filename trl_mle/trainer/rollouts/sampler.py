@@ -22,7 +22,7 @@ class Sampler:
 
     def __init__(self, trainer: MLEGRPOTrainer, keeps_logps: bool):
         self._trainer = trainer
-        self._keeps_logps = keeps_logps
+        self.keeps_logps = keeps_logps
         self.server = trainer.vllm_server
         self._request: Request | None = None
         self.rows: list[Row] = []  # of all processes: requested, but not received
@@ -40,11 +40,9 @@ class Sampler:
         """Completions of this process, with the facts about the sampling policy that later steps need."""
         if self._request is None:  # nothing was requested since a resume
             self._send()
-        if self.server is None or self._request is None:
-            rollouts = self._sample()
-        else:
-            with self.server.expecting(self._request):
-                rollouts = self._sample()
+        if self.server is not None:
+            self.server.expected = self._request
+        rollouts = self._sample()
         self.rows, self._request = [], None
         return rollouts
 
@@ -81,9 +79,9 @@ class Sampler:
         generated = trainer._generate([row["prompt"] for row in rows])
         prompt_ids, completion_ids, _, completions, sampling_logps, *_ = generated
         logps: Sequence[list[float] | None] = [None] * len(rows)
-        if self._keeps_logps and self.server is None:
+        if self.keeps_logps and self.server is None:
             logps = policy_logps(trainer, prompt_ids, completion_ids)
-        elif self._keeps_logps:  # the sampling weights may be gone
+        elif self.keeps_logps:  # the sampling weights may be gone
             logps = sampling_logps
         columns = rows, prompt_ids, completion_ids, completions, sampling_logps or [None] * len(rows), logps
         return [Rollout(*column) for column in zip(*columns, strict=True)]
