@@ -57,7 +57,9 @@ def make_executor(args: ExecutorArguments, training_cores: int = 0, preload: boo
         raise ValueError(f"executor: {args.executor} runs the programs, and so does ray_address: leave one out")
     kind: Any = execution.LocalExecutor
     if args.ray_address:
-        kind = import_named("ray_address", "trl_mle.execution.ray_executor.RayExecutor")
+        kind = import_named(
+            "ray_address, which needs pip install 'trl-mle[ray]'", "trl_mle.execution.ray_executor.RayExecutor"
+        )
     elif args.executor is not None:
         kind = import_named("executor", args.executor)
         if not isinstance(kind, type) or not issubclass(kind, execution.Executor):
