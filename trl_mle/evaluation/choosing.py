@@ -64,15 +64,15 @@ class Chooser:
             source = evaluation.source or ""
             if source not in self.scores and has_time():
                 on_folds = [score.value for score, _ in self._run(source, self.folds)]
-                values = [score_of(evaluation), *on_folds]
-                self.scores[source] = [] if None in values else values
-        tried = [evaluation for evaluation in programs[:BEST] if self.scores.get(evaluation.source or "")]
+                values = [value for value in (score_of(evaluation), *on_folds) if value is not None]
+                self.scores[source] = values if len(values) == 1 + len(self.folds) else []
+        tried = [evaluation for evaluation in programs if self.scores.get(evaluation.source or "")]
         best = sorted(tried, key=lambda item: self.gain(fmean(self.scores[item.source or ""])), reverse=True)
         return [*best, *(evaluation for evaluation in programs if evaluation not in tried)]
 
     def _run(self, source: str, competitions: Sequence[Competition]) -> list[tuple[Score, bytes | None]]:
         results = self.executor.run_many([(source, competition) for competition in competitions])
-        scores = []
+        scores: list[tuple[Score, bytes | None]] = []
         for result, competition in zip(results, competitions, strict=True):
             if result.outcome == Outcome.INFRASTRUCTURE:
                 [result] = self.executor.run_many([(source, competition)])
