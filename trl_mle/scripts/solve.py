@@ -175,13 +175,13 @@ def _report(
         facts.add_row("score", f"{_with_spread(on_folds)}, of four folds of the labelled rows")
     else:
         facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it: it is too good")
-    if chooser:
-        facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
-    elif competition.holdout:
+    if competition.holdout:
         facts.add_row("held out", number(competition.grade(folder / SUBMISSION).held_out, 5))
     if (guess := competition.grade(competition.sample_submission)).valid:
         score = guess.held_out if competition.holdout else guess.value
-        facts.add_row("", f"{number(score, 5)}: a constant guess")
+        facts.add_row("", f"a constant guess: {number(score, 5)}")
+    if chooser:
+        facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     facts.add_row("submission", str(folder / SUBMISSION))
     facts.add_row("program", str(folder / PROGRAM))
     console = PlainConsole()
@@ -190,7 +190,8 @@ def _report(
 
 
 def _with_spread(scores: Sequence[float]) -> str:
-    return f"{number(fmean(scores), 5)} ± {number(stdev(scores))}"
+    spread = stdev(scores)
+    return f"{number(fmean(scores), 5)} ± {number(spread, 0 if spread > 100 else 3)}"
 
 
 def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping[str, Sequence[float]]) -> Table:
