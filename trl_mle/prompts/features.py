@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from os.path import isfile
 from pathlib import Path
 from typing import Literal
@@ -20,6 +21,11 @@ NAME_CHARS = 80
 MOST_CATEGORIES = 20  # different texts in the first rows of a column
 ROWS_SEARCHED = 10_000  # for missing numbers, and for texts among them
 ROWS_WITH_IMAGES = 50  # whose files are looked for
+DAYS = ["%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%Y", "%d.%m.%y", "%m-%d-%Y", "%d-%m-%Y"]
+DAYS += ["%d-%b-%Y", "%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y %b", "%b %Y"]
+DATES = ["ISO8601", *map("".join, product(DAYS, ("", " %H:%M", " %H:%M:%S")))]  # formats for `pandas.to_datetime`
+DATE = r"(?=.*\d\d)\w+[-/., ]+\w.{,25}"  # and other short texts; numbers alone would be years in ISO 8601
+PARTS = "year", "month", "day", "dayofweek", "hour"
 IMAGES = ".jpg", ".jpeg", ".png"
 PIXELS = """from PIL import Image
 
@@ -50,8 +56,8 @@ def what_it_reads(comp: Competition) -> Reads:
 def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tuple[list[str], Reads]:
     """
     The lines that define `X_train` and `X_test`, empty if the tables do not show how, and what they are made of: the
-    numbers and categories of both tables, or else the images that they name, or their text. Missing numbers become the
-    median: three of five programs of a small model ended at them.
+    numbers, categories and dates of both tables, or else the images that they name, or their text. Missing numbers
+    become the median: three of five programs of a small model ended at them.
     """
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
@@ -59,7 +65,9 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
         shared.remove(comp.id_column)
     texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
     categories = [name for name in texts if _is_category(train[name], test[name])]
-    if not shared or texts == shared != categories:
+    formats = {name: _date_format(train[name], test[name]) for name in texts if name not in categories}
+    dates = dict([(name, form) for name, form in formats.items() if form is not None][: MOST_NAMES // 2])
+    if not shared or (texts == shared and len(texts) > len(categories) + len(dates)):
         if images := _images(comp, train, test):
             return images, "images"
         return _texts(texts)
@@ -77,16 +85,22 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
         dropped = f".drop([{listed(numbers)}]{ignore})" if numbers else ""
         chosen = f'list(test.select_dtypes("number").columns{dropped})'
         categories = []
-    left_out = [name for name in texts if name not in categories]
+    left_out = [name for name in texts if name not in categories and name not in dates]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
     numeric = [name for name in used if name not in texts]
     lacks_values = any(table[numeric].isna().any(axis=None) for table in (train, test))
     lines = [f"features = {chosen}{note}"]
-    if not categories and not lacks_values:
+    if not categories and not lacks_values and not dates:
         return [*lines, "X_train, X_test = train[features], test[features]"], "tables"
-    both = "pd.concat([train, test])[features]"
-    lines.append(f"X = pd.get_dummies({both})" if categories else f"X = {both}")
-    if lacks_values:
+    both = "pd.concat([train, test])"
+    if dates:
+        lines.append(f"both = {both}")
+        both = "both"
+    lines.append(f"X = pd.get_dummies({both}[features])" if categories else f"X = {both}[features]")
+    times = {name: _as_dates(pd.concat([train[name], test[name]]), form) for name, form in dates.items()}
+    if dates:
+        lines += _parts(dates, times)
+    if lacks_values or any(column.isna().any() for column in times.values()):
         lines.append("X = X.fillna(X.median(numeric_only=True))")
     return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"], "tables"
 
@@ -126,6 +140,37 @@ def _folders(folder: Path) -> list[str]:
 def _is_category(train: pd.Series, test: pd.Series) -> bool:
     """Whether the values of a column of texts repeat, in the rows to predict, too: dates of sorted tables do not."""
     return train.astype(str).nunique() <= min(MOST_CATEGORIES, len(train) / 2) and test.isin(train).mean() > 0.5
+
+
+def _as_dates(column: pd.Series, form: str) -> pd.Series:
+    return pd.to_datetime(column, format=form, errors="coerce", utc=True)
+
+
+def _date_format(train: pd.Series, test: pd.Series) -> str | None:
+    """
+    The format in which pandas reads nine of ten texts of both columns as dates, if any. If days and months may have
+    changed places, the days that repeat most are right: those of monthly data.
+    """
+    columns = [column.dropna().astype(str) for column in (train, test)]
+    sample, found = columns[0].drop_duplicates().head(20), {}
+    for form in DATES if sample.str.fullmatch(DATE).mean() > 0.5 else ():
+        if _as_dates(sample, form).notna().mean() > 0.5:
+            share = min(_as_dates(column, form).notna().mean() for column in columns)
+            if share > 0.9:
+                found[form] = share, -_as_dates(columns[0], form).dt.day.nunique()
+    return max(found, key=found.__getitem__, default=None)
+
+
+def _parts(dates: Mapping[str, str], times: Mapping[str, pd.Series]) -> list[str]:
+    """Adds the parts in which dates differ to `X`."""
+    parts = [part for part in PARTS if any(getattr(column.dt, part).nunique() > 1 for column in times.values())]
+    return [
+        f"for name, form in {json.dumps(dates, ensure_ascii=False)}.items():",
+        '    date = pd.to_datetime(both[name], format=form, errors="coerce", utc=True)',
+        '    X[f"{name} days"] = (date - date.min()) / pd.Timedelta(days=1)',
+        f"    for part in [{listed(parts)}]:",
+        '        X[f"{name} {part}"] = getattr(date.dt, part)',
+    ]
 
 
 def _texts(names: list[str]) -> tuple[list[str], Reads]:
