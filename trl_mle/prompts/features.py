@@ -80,7 +80,7 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
     elif len(others) <= MOST_NAMES // 2:
         chosen = f"[name for name in test.columns if name not in ({listed(others)})]"
     else:
-        numbers = list(test[others].select_dtypes("number").columns)
+        numbers = list(test[others + categories].select_dtypes("number").columns)  # categories that `test` lacks
         ignore = ', errors="ignore"' if len(test) == ROWS_SEARCHED else ""  # later rows may hold texts
         dropped = f".drop([{listed(numbers)}]{ignore})" if numbers else ""
         chosen = f'list(test.select_dtypes("number").columns{dropped})'
