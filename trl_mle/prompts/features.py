@@ -88,8 +88,10 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
         chosen = f'list(test.select_dtypes("number").columns{dropped})'
         categories = []
     groups = [name for name in formats if name not in dates and _repeats(train[name], test[name], len(train) / 3)]
-    means = _means(comp, train, groups[: MOST_NAMES // 2])
-    left_out = [name for name in formats if name not in dates and not (means and name in groups)]
+    is_number = comp.scoring.takes is Takes.NUMBERS and len(comp.target_columns) == 1
+    groups = groups[: MOST_NAMES // 2] if is_number and comp.target_columns[0] in train else []
+    means = _means(comp.target_columns[0], groups)
+    left_out = [name for name in texts if name not in (*categories, *dates, *groups)]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
     numeric = [name for name in used if name not in texts]
     lacks_values = any(table[numeric].isna().any(axis=None) for table in (train, test))
@@ -168,18 +170,16 @@ def _parts(train: pd.DataFrame, dates: dict[str, str]) -> list[str]:
     ]
 
 
-def _means(comp: Competition, train: pd.DataFrame, groups: list[str]) -> list[str]:
+def _means(target: str, groups: Sequence[str]) -> list[str]:
     """Adds the target's mean in the rows of `train` with the same text; for each of these, the mean in other folds."""
-    target = comp.target_columns[0]
-    if not groups or comp.scoring.takes is not Takes.NUMBERS or len(comp.target_columns) > 1 or target not in train:
-        return []
-    return [
+    lines = [
         "from sklearn.preprocessing import TargetEncoder",
         'encoder = TargetEncoder(target_type="continuous").set_output(transform="pandas")',
         f"groups = [{listed(groups)}]",
         f"X_train = X_train.join(encoder.fit_transform(train[groups].astype(str), train[{quoted(target)}]))",
         "X_test = X_test.join(encoder.transform(test[groups].astype(str)))",
     ]
+    return lines if groups else []
 
 
 def _texts(names: list[str]) -> tuple[list[str], Reads]:
