@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Sequence
-from functools import partial
 from itertools import product
 from os.path import isfile
 from pathlib import Path
@@ -26,7 +25,6 @@ ROWS_WITH_IMAGES = 50  # whose files are looked for
 DAYS = ["%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%Y", "%d.%m.%y", "%m-%d-%Y", "%d-%m-%Y"]
 DAYS += ["%d-%b-%Y", "%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y %b", "%b %Y"]
 DATES = ["ISO8601", *map("".join, product(DAYS, ("", " %H:%M", " %H:%M:%S")))]  # formats for `pandas.to_datetime`
-to_dates = partial(pd.to_datetime, errors="coerce", utc=True)
 DATE = r"(?=.*\d\d)\w+[-/., ]+\w.{,25}"  # and other short texts; numbers alone would be years in ISO 8601
 IMAGES = ".jpg", ".jpeg", ".png"
 PIXELS = """from PIL import Image
@@ -145,21 +143,25 @@ def _repeats(train: pd.Series, test: pd.Series, most: float) -> bool:
     return train.astype(str).nunique() <= most and test.isin(train).mean() > 0.5
 
 
+def _to_dates(column: pd.Series, form: str) -> pd.Series:
+    return pd.to_datetime(column, format=form, errors="coerce", utc=True)
+
+
 def _date_format(train: pd.Series, test: pd.Series) -> str | None:
     """The format of dates that nine of ten texts of both columns have, if any. In monthly data, days repeat."""
     columns = [column.dropna().astype(str) for column in (train, test)]
     sample, found = columns[0].drop_duplicates().head(20), {}
     for form in DATES if sample.str.fullmatch(DATE).mean() > 0.5 else ():
-        if to_dates(sample, format=form).notna().mean() > 0.5:
-            share = min(to_dates(column, format=form).notna().mean() for column in columns)
+        if _to_dates(sample, form).notna().mean() > 0.5:
+            share = min(_to_dates(column, form).notna().mean() for column in columns)
             if share > 0.9:
-                found[form] = share, -to_dates(columns[0], format=form).dt.day.nunique()
+                found[form] = share, -_to_dates(columns[0], form).dt.day.nunique()
     return max(found, key=found.__getitem__, default=None)
 
 
 def _parts(train: pd.DataFrame, dates: dict[str, str]) -> list[str]:
     """Adds to `X` days, which imply the year, and the parts in which dates differ."""
-    times = [to_dates(train[name], format=form).dt for name, form in dates.items()]
+    times = [_to_dates(train[name], form).dt for name, form in dates.items()]
     parts = [part for part in ("month", "dayofweek", "hour") if any(getattr(t, part).nunique() > 1 for t in times)]
     return [
         f"for name, form in {json.dumps(dates, ensure_ascii=False)}.items():",
