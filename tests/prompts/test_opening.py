@@ -80,6 +80,28 @@ def test_text_is_no_feature_where_there_are_numbers(tmp_path, monkeypatch, kind)
     assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns) == ["a"]
 
 
+FORMATS = ["%Y-%m-%d", "%m/%d/%Y", "%d/%m/%y", "%d.%m.%Y %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%B %d, %Y", "01/%m/%Y"]
+OTHERS = ["%H:%M", "%d.%m.%H.%M", "%j-%d-%H%M", "%Y-%j", "n%d-%m-%Y", "%d %B"]
+
+
+@pytest.mark.parametrize("form", [*FORMATS, *OTHERS])
+def test_dates_and_texts_that_repeat_become_numbers(tmp_path, monkeypatch, form):
+    dates = pd.Series(pd.date_range("2019-01-05 07:30", periods=300, freq="85h"))
+    table = pd.DataFrame({"id": range(300), "a": 0.5, "when": dates.dt.strftime(form), "y": dates.index % 60})
+    table = table.assign(city="city " + table["y"].astype(str))
+    table.loc[::50, "when"] = "unknown"
+    comp = make(tmp_path, table.head(200), table.tail(100).drop(columns="y"))
+    found = run(opening(comp), comp, tmp_path, monkeypatch)
+    X = pd.concat([found["X_train"], found["X_test"]], ignore_index=True)
+    assert not X.isna().any(axis=None)
+    assert X["city"].corr(table["y"]) > 0.8
+    assert ("when days" in X) == (form in FORMATS)
+    assert ("when hour" in X) == (form in FORMATS and "%H" in form)
+    read = pd.to_datetime(table["when"], format=form, errors="coerce")
+    for part in ("month", "dayofweek") if form in FORMATS else ():
+        assert X[f"when {part}"][read.notna()].tolist() == getattr(read.dt, part).dropna().tolist()
+
+
 @pytest.mark.parametrize("suffix", ["", ".png", ".JPG"])
 def test_images_become_pixels(tmp_path, monkeypatch, suffix):
     """A column may hold names of files, or those names without an ending; each table may have its own folder."""

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from itertools import product
 from os.path import isfile
 from pathlib import Path
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 import pandas as pd
 
 from trl_mle.competitions import Competition
+from trl_mle.competitions.metrics import Takes
 from trl_mle.prompts.tables import find_table, is_text
 
 
@@ -20,6 +22,10 @@ NAME_CHARS = 80
 MOST_CATEGORIES = 20  # different texts in the first rows of a column
 ROWS_SEARCHED = 10_000  # for missing numbers, and for texts among them
 ROWS_WITH_IMAGES = 50  # whose files are looked for
+DAYS = ["%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%Y", "%d.%m.%y", "%m-%d-%Y", "%d-%m-%Y"]
+DAYS += ["%d-%b-%Y", "%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y %b", "%b %Y"]
+DATES = ["ISO8601", *map("".join, product(DAYS, ("", " %H:%M", " %H:%M:%S")))]  # formats for `pandas.to_datetime`
+DATE = r"(?=.*\d\d)\w+[-/., ]+\w.{,25}"  # and other short texts; numbers alone would be years in ISO 8601
 IMAGES = ".jpg", ".jpeg", ".png"
 PIXELS = """from PIL import Image
 
@@ -50,16 +56,18 @@ def what_it_reads(comp: Competition) -> Reads:
 def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tuple[list[str], Reads]:
     """
     The lines that define `X_train` and `X_test`, empty if the tables do not show how, and what they are made of: the
-    numbers and categories of both tables, or else the images that they name, or their text. Missing numbers become the
-    median: three of five programs of a small model ended at them.
+    numbers, categories, dates and groups of both tables, or else the images that they name, or their text. Missing
+    numbers become the median: three of five programs of a small model ended at them.
     """
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
     if comp.id_column in shared and not _is_prose(train[comp.id_column]):
         shared.remove(comp.id_column)
     texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
-    categories = [name for name in texts if _is_category(train[name], test[name])]
-    if not shared or texts == shared != categories:
+    categories = [name for name in texts if _repeats(train[name], test[name], min(MOST_CATEGORIES, len(train) / 2))]
+    formats = {name: _date_format(train[name], test[name]) for name in texts if name not in categories}
+    dates = [name for name in formats if formats[name] is not None][: MOST_NAMES // 2]
+    if not shared or (texts == shared and len(texts) > len(categories) + len(dates)):
         if images := _images(comp, train, test):
             return images, "images"
         return _texts(texts)
@@ -72,23 +80,30 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
     elif len(others) <= MOST_NAMES // 2:
         chosen = f"[name for name in test.columns if name not in ({listed(others)})]"
     else:
-        numbers = list(test[others].select_dtypes("number").columns)
+        numbers = list(test[others + categories].select_dtypes("number").columns)  # categories that `test` lacks
         ignore = ', errors="ignore"' if len(test) == ROWS_SEARCHED else ""  # later rows may hold texts
         dropped = f".drop([{listed(numbers)}]{ignore})" if numbers else ""
         chosen = f'list(test.select_dtypes("number").columns{dropped})'
         categories = []
-    left_out = [name for name in texts if name not in categories]
+    groups = [name for name in formats if name not in dates and _repeats(train[name], test[name], len(train) / 3)]
+    is_number = comp.scoring.takes is Takes.NUMBERS and len(comp.target_columns) == 1
+    groups = groups[: MOST_NAMES // 2] if is_number and comp.target_columns[0] in train else []
+    means = _means(comp.target_columns[0], groups)
+    left_out = [name for name in texts if name not in (*categories, *dates, *groups)]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
     numeric = [name for name in used if name not in texts]
     lacks_values = any(table[numeric].isna().any(axis=None) for table in (train, test))
     lines = [f"features = {chosen}{note}"]
-    if not categories and not lacks_values:
-        return [*lines, "X_train, X_test = train[features], test[features]"], "tables"
-    both = "pd.concat([train, test])[features]"
+    if not categories and not lacks_values and not dates:
+        return [*lines, "X_train, X_test = train[features], test[features]", *means], "tables"
+    both = "both[features]" if dates else "pd.concat([train, test])[features]"
+    lines += ["both = pd.concat([train, test])"] if dates else []
     lines.append(f"X = pd.get_dummies({both})" if categories else f"X = {both}")
-    if lacks_values:
+    if dates:
+        lines += _parts(train, {name: str(formats[name]) for name in dates})
+    if lacks_values or dates:
         lines.append("X = X.fillna(X.median(numeric_only=True))")
-    return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]"], "tables"
+    return [*lines, "X_train, X_test = X[: len(train)], X[len(train) :]", *means], "tables"
 
 
 def _images(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> list[str]:
@@ -123,9 +138,50 @@ def _folders(folder: Path) -> list[str]:
     return [f"{name}/" for name in names if re.fullmatch(r"[\w ./-]+", name)]
 
 
-def _is_category(train: pd.Series, test: pd.Series) -> bool:
+def _repeats(train: pd.Series, test: pd.Series, most: float) -> bool:
     """Whether the values of a column of texts repeat, in the rows to predict, too: dates of sorted tables do not."""
-    return train.astype(str).nunique() <= min(MOST_CATEGORIES, len(train) / 2) and test.isin(train).mean() > 0.5
+    return train.astype(str).nunique() <= most and test.isin(train).mean() > 0.5
+
+
+def _to_dates(column: pd.Series, form: str) -> pd.Series:
+    return pd.to_datetime(column, format=form, errors="coerce", utc=True)
+
+
+def _date_format(train: pd.Series, test: pd.Series) -> str | None:
+    """The format of dates that nine of ten texts of both columns have, if any. In monthly data, days repeat."""
+    columns = [column.dropna().astype(str) for column in (train, test)]
+    sample, found = columns[0].drop_duplicates().head(20), {}
+    for form in DATES if sample.str.fullmatch(DATE).mean() > 0.5 else ():
+        if _to_dates(sample, form).notna().mean() > 0.5:
+            share = min(_to_dates(column, form).notna().mean() for column in columns)
+            if share > 0.9:
+                found[form] = share, -_to_dates(columns[0], form).dt.day.nunique()
+    return max(found, key=found.__getitem__, default=None)
+
+
+def _parts(train: pd.DataFrame, dates: dict[str, str]) -> list[str]:
+    """Adds to `X` days, which imply the year, and the parts in which dates differ."""
+    times = [_to_dates(train[name], form).dt for name, form in dates.items()]
+    parts = [part for part in ("month", "dayofweek", "hour") if any(getattr(t, part).nunique() > 1 for t in times)]
+    return [
+        f"for name, form in {json.dumps(dates, ensure_ascii=False)}.items():",
+        '    date = pd.to_datetime(both[name], format=form, errors="coerce", utc=True)',
+        '    X[f"{name} days"] = (date - date.min()) / pd.Timedelta(days=1)',
+        f"    for part in [{listed(parts)}]:",
+        '        X[f"{name} {part}"] = getattr(date.dt, part)',
+    ]
+
+
+def _means(target: str, groups: Sequence[str]) -> list[str]:
+    """Adds the target's mean in the rows of `train` with the same text; for each of these, the mean in other folds."""
+    lines = [
+        "from sklearn.preprocessing import TargetEncoder",
+        'encoder = TargetEncoder(target_type="continuous").set_output(transform="pandas")',
+        f"groups = [{listed(groups)}]",
+        f"X_train = X_train.join(encoder.fit_transform(train[groups].astype(str), train[{quoted(target)}]))",
+        "X_test = X_test.join(encoder.transform(test[groups].astype(str)))",
+    ]
+    return lines if groups else []
 
 
 def _texts(names: list[str]) -> tuple[list[str], Reads]:
