@@ -91,8 +91,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         **kwargs: Any,
     ) -> None:
         name = model if isinstance(model, str) else get_config_model_id(model.config)
-        if args is None:
-            args = MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
+        args = args or MLEGRPOConfig(f"{name.split('/')[-1]}-MLE-GRPO")
         if not isinstance(args, MLEGRPOConfig):
             raise TypeError(f"args must be an MLEGRPOConfig, got {type(args).__name__}")
         if args.async_rollouts != self.is_asynchronous:
@@ -163,8 +162,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         return self._training_batch(rows) if self.model.training else self._scored(rows, Batch())
 
     def _training_batch(self, inputs: list[Row]) -> dict[str, Any]:
-        rows = self.solution_prompts.choose(inputs, self._local(len(inputs)).start)
-        return self._scored(rows, Batch())
+        return self._scored(self.solution_prompts.choose(inputs, self._local(len(inputs)).start), Batch())
 
     def _scored(self, rows: list[Row], batch: Batch) -> dict[str, Any]:
         """TRL's batch, with weighted advantages."""
