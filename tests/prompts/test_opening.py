@@ -98,7 +98,7 @@ def test_dates_and_texts_that_repeat_become_numbers(tmp_path, monkeypatch, form)
     assert ("when days" in X) == (form in FORMATS)
     assert ("when hour" in X) == (form in FORMATS and "%H" in form)
     read = pd.to_datetime(table["when"], format=form, errors="coerce")
-    for part in ("month", "dayofweek") if form in FORMATS else ():
+    for part in ("month", "day_of_week") if form in FORMATS else ():
         assert X[f"when {part}"][read.notna()].tolist() == getattr(read.dt, part).dropna().tolist()
 
 

@@ -208,6 +208,9 @@ def _folds(examples: _Examples, shown: np.ndarray, groups: pd.Series | None) -> 
         hidden = shown.copy()
         if number < len(FOLDS) and shown.any():
             hidden[shown] = _share_of(examples, shown, groups, 1 / (len(FOLDS) + 1 - number))
+        if examples.labels:  # a program that never sees a label has no column for it
+            label = examples.targets.iloc[:, 0]
+            hidden &= label.isin(label[~hidden]).to_numpy()
         masks[name], shown = hidden, shown & ~hidden
     return {name: mask for name, mask in masks.items() if mask.any()}  # there may be fewer groups
 

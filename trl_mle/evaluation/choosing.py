@@ -1,7 +1,10 @@
 """Chooses which program of an own table predicts the rows without labels."""
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from statistics import fmean
+from time import monotonic
 
 import pandas as pd
 
@@ -11,6 +14,7 @@ from trl_mle.competitions.own import folds
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.results import score_of
 from trl_mle.execution import Executor, Outcome
+from trl_mle.files import write_whole
 from trl_mle.rewards import Evaluation
 from trl_mle.showing import PlainConsole, terminal_line
 
@@ -29,12 +33,18 @@ class Chooser:
             That of the search, and the one with the unlabelled rows.
         executor ([`~trl_mle.execution.Executor`]), console (`PlainConsole`):
             Runs the programs; gets a line for each that is skipped.
+        path (`Path`):
+            File that keeps the scores on the folds.
     """
 
-    def __init__(self, competition: Competition, final: Competition, executor: Executor, console: PlainConsole):
+    def __init__(
+        self, competition: Competition, final: Competition, executor: Executor, console: PlainConsole, path: Path
+    ):
         self.final, self.gain, self.folds = final, competition.scoring.gain, folds(competition)
-        self.executor, self.console = executor, console
-        self.scores: dict[str, list[float]] = {}  # on the hidden rows and the folds; empty if a run has failed
+        self.executor, self.console, self.path = executor, console, path
+        # On the hidden rows and the folds; empty if a run has failed
+        self.scores: dict[str, list[float]] = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+        self.spent_s = 0.0  # with runs on folds
         self.submissions: dict[str, bytes | None] = {}  # with all labels; `None` if it was invalid
 
     def choose(self, programs: Sequence[Evaluation], has_time: Callable[[], bool]) -> tuple[Evaluation, bytes] | None:
@@ -63,9 +73,12 @@ class Chooser:
         for evaluation in programs[:BEST] if self.folds else ():
             source = evaluation.source or ""
             if source not in self.scores and has_time():
+                began = monotonic()
                 on_folds = [score.value for score, _ in self._run(source, self.folds)]
                 values = [value for value in (score_of(evaluation), *on_folds) if value is not None]
                 self.scores[source] = values if len(values) == 1 + len(self.folds) else []
+                write_whole(self.path, json.dumps(self.scores).encode())
+                self.spent_s += monotonic() - began
         tried = [evaluation for evaluation in programs if self.scores.get(evaluation.source or "")]
         best = sorted(tried, key=lambda item: self.gain(fmean(self.scores[item.source or ""])), reverse=True)
         return [*best, *(evaluation for evaluation in programs if evaluation not in tried)]

@@ -24,7 +24,8 @@ ROWS_SEARCHED = 10_000  # for missing numbers, and for texts among them
 ROWS_WITH_IMAGES = 50  # whose files are looked for
 DAYS = ["%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d.%m.%Y", "%d.%m.%y", "%m-%d-%Y", "%d-%m-%Y"]
 DAYS += ["%d-%b-%Y", "%b-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%Y %b", "%b %Y"]
-DATES = ["ISO8601", *map("".join, product(DAYS, ("", " %H:%M", " %H:%M:%S")))]  # formats for `pandas.to_datetime`
+HOURS = ["", " %H:%M", " %H:%M:%S", " %I:%M %p"]
+DATES = ["ISO8601", *map("".join, product(DAYS, HOURS))]  # formats for `pandas.to_datetime`
 DATE = r"(?=.*\d\d)\w+[-/., ]+\w.{,25}"  # and other short texts; numbers alone would be years in ISO 8601
 IMAGES = ".jpg", ".jpeg", ".png"
 PIXELS = """from PIL import Image
@@ -53,7 +54,9 @@ def what_it_reads(comp: Competition) -> Reads:
     return "tables" if found is None else features(comp, found[0][1], found[1][1])[1]
 
 
-def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tuple[list[str], Reads]:
+def features(
+    comp: Competition, train: pd.DataFrame, test: pd.DataFrame, is_short: bool = False
+) -> tuple[list[str], Reads]:
     """
     The lines that define `X_train` and `X_test`, empty if the tables do not show how, and what they are made of: the
     numbers, categories, dates and groups of both tables, or else the images that they name, or their text. Missing
@@ -65,12 +68,14 @@ def features(comp: Competition, train: pd.DataFrame, test: pd.DataFrame) -> tupl
         shared.remove(comp.id_column)
     texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
     categories = [name for name in texts if _repeats(train[name], test[name], min(MOST_CATEGORIES, len(train) / 2))]
-    formats = {name: _date_format(train[name], test[name]) for name in texts if name not in categories}
-    dates = [name for name in formats if formats[name] is not None][: MOST_NAMES // 2]
+    looked_at = [name for name in texts if name not in categories] if not is_short else []
+    formats = {name: _date_format(train[name], test[name]) for name in looked_at}
+    dates = [name for name in formats if formats[name] is not None]
     if not shared or (texts == shared and len(texts) > len(categories) + len(dates)):
         if images := _images(comp, train, test):
             return images, "images"
         return _texts(texts)
+    dates = dates[: MOST_NAMES // 2]
     used = [name for name in shared if name not in texts or name in categories]
     others = [name for name in map(str, test.columns) if name not in used]
     if len(used) <= MOST_NAMES:
@@ -162,7 +167,7 @@ def _date_format(train: pd.Series, test: pd.Series) -> str | None:
 def _parts(train: pd.DataFrame, dates: dict[str, str]) -> list[str]:
     """Adds to `X` days, which imply the year, and the parts in which dates differ."""
     times = [_to_dates(train[name], form).dt for name, form in dates.items()]
-    parts = [part for part in ("month", "dayofweek", "hour") if any(getattr(t, part).nunique() > 1 for t in times)]
+    parts = [part for part in ("month", "day_of_week", "hour") if any(getattr(t, part).nunique() > 1 for t in times)]
     return [
         f"for name, form in {json.dumps(dates, ensure_ascii=False)}.items():",
         '    date = pd.to_datetime(both[name], format=form, errors="coerce", utc=True)',
@@ -176,7 +181,7 @@ def _means(target: str, groups: Sequence[str]) -> list[str]:
     """Adds the target's mean in the rows of `train` with the same text; for each of these, the mean in other folds."""
     lines = [
         "from sklearn.preprocessing import TargetEncoder",
-        'encoder = TargetEncoder(target_type="continuous").set_output(transform="pandas")',
+        'encoder = TargetEncoder(target_type="continuous", random_state=0).set_output(transform="pandas")',
         f"groups = [{listed(groups)}]",
         f"X_train = X_train.join(encoder.fit_transform(train[groups].astype(str), train[{quoted(target)}]))",
         "X_test = X_test.join(encoder.transform(test[groups].astype(str)))",

@@ -24,6 +24,7 @@ from trl_mle.showing import metric_in_words
 # The paper's limit minus a chat template: Qwen2.5's, with its system message, takes 30 tokens.
 MAX_TOKENS = 1024 - 40
 SECTION_TOKENS = 160  # of the overview; the section about the evaluation gets half of it
+FILES_TOKENS = 100  # that a begun program leaves for the files, if it can be shorter
 LINE_TOKENS = 60  # of each line of the example submission
 NAME_CHARS = 80
 
@@ -103,12 +104,16 @@ def scratch_prompt(
         `list[dict[str, str]]`: A user message and, with `begin_program`, the beginning of the assistant's.
     """
     limits = limits or Limits()
-    begun = [{"role": "assistant", "content": opening(comp, idea)}] if begin_program else []
+    begun = opening(comp, idea) if begin_program else ""
     ask = PROGRAM_ALONE if begin_program else _ASK
-    if idea is not None and not any(idea.fit in message["content"] for message in begun):
+    if idea is not None and idea.fit not in begun:
         ask += f" Fit {idea.name}."
-    room = MAX_TOKENS - estimate_tokens(ask) - sum(estimate_tokens(message["content"]) for message in begun)
-    return [{"role": "user", "content": task(comp, limits, SECTION_TOKENS, room) + ask}, *begun]
+    room = MAX_TOKENS - estimate_tokens(ask)
+    without_files = estimate_tokens(task(comp, limits, SECTION_TOKENS, 0))
+    if begin_program and without_files + FILES_TOKENS > room - estimate_tokens(begun):
+        begun = opening(comp, idea, is_short=True)
+    user = {"role": "user", "content": task(comp, limits, SECTION_TOKENS, room - estimate_tokens(begun)) + ask}
+    return [user, {"role": "assistant", "content": begun}] if begin_program else [user]
 
 
 def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[dict[str, str]]:

@@ -26,7 +26,7 @@ from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name, number, terminal_line
 
 
-LOG, SUBMISSION, PROGRAM = "programs.jsonl", "submission.csv", "solution.py"
+LOG, SUBMISSION, PROGRAM, FOLDS = "programs.jsonl", "submission.csv", "solution.py", "folds.json"
 SHOWN = 5  # programs of the table at the end
 
 
@@ -90,7 +90,8 @@ def solve(args: SolveArguments) -> Path:
         executor.check(competition)
         harness = _harness(args, competition, executor, folder)
         chosen: Evaluation | None = None
-        chooser = None if final is None else Chooser(competition, final, executor, console)
+        chooser = None if final is None else Chooser(competition, final, executor, console, folder / FOLDS)
+        budget_s = args.budget_s - (monotonic() - began)
 
         def write_best(evaluations: Sequence[Evaluation]) -> None:
             nonlocal chosen
@@ -100,7 +101,7 @@ def solve(args: SolveArguments) -> Path:
             if chooser is None:  # its files were kept when it ran
                 chosen, best = programs[0], folder / "best_solutions" / competition.slug
                 program, submission = (best / PROGRAM).read_bytes(), (best / SUBMISSION).read_bytes()
-            elif again := chooser.choose(programs, lambda: harness.log.now() < args.budget_s):
+            elif again := chooser.choose(programs, has_time):
                 chosen, submission = again
                 program = (chosen.source or "").encode("utf-8", errors="backslashreplace")
             else:
@@ -108,8 +109,14 @@ def solve(args: SolveArguments) -> Path:
             write_whole(folder / SUBMISSION, like_sample(submission, final or competition))
             write_whole(folder / PROGRAM, program)
 
+        def has_time() -> bool:
+            """For folds: not before there is a submission, and a third of the time."""
+            assert chooser is not None
+            now_s = harness.log.now()
+            return (folder / SUBMISSION).is_file() and now_s < budget_s and chooser.spent_s < now_s / 3
+
         try:
-            evaluations = search(harness, args.budget_s - (monotonic() - began), console, write_best, start)
+            evaluations = search(harness, budget_s, console, write_best, start)
         except (KeyboardInterrupt, NoAnswerError):
             if (folder / SUBMISSION).is_file():  # maybe an earlier run's
                 console.print(f"interrupted: {folder / SUBMISSION} is the best so far", soft_wrap=True)
@@ -172,7 +179,7 @@ def _report(
     facts.add_row("programs", f"{len(evaluations)} in {clock(harness.log.now())}, {valid} of them valid")
     facts.add_row("chosen", "the best of them" if place == 1 else f"number {place} of them, the best that ran again")
     if on_folds := folds.get(chosen.source or ""):
-        facts.add_row("score", f"{_with_spread(on_folds)}, of four folds of the labelled rows")
+        facts.add_row("score", f"{_with_spread(on_folds)}, of {len(on_folds)} folds of the labelled rows")
     else:
         facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it: it is too good")
     if competition.holdout:
@@ -198,7 +205,7 @@ def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping
     """The best programs, with the mean and the standard deviation of their scores on folds, if any ran there."""
     competition, samples = harness.competition, harness.log.samples
     numbers = {evaluation.source: index for (_, index), sample in samples.items() if (evaluation := sample.evaluation)}
-    columns = ["program", "score", *["four folds"] * bool(folds), "Δt (s)", "written", "idea"]
+    columns = ["program", "score", *["folds"] * bool(folds), "Δt (s)", "written", "idea"]
     table = Table(*columns, title="the best programs")
     table.columns[-1].overflow = "fold"
     for evaluation in programs:
