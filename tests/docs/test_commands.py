@@ -121,7 +121,7 @@ def test_quick_commands_do_what_the_pages_say(tmp_path, monkeypatch, capsys):
             assert ended.value.code == 0, f"{shlex.join(words)}: {capsys.readouterr().err}"
             done.append(words)
     assert len(done) >= 8
-    for name in ("mine.yaml", "houses/competition.yaml", "flats/final", "harbor_tasks/tasks/wine/task.toml"):
+    for name in ("mine.yaml", "houses/competition.yaml", "prices/final", "harbor_tasks/tasks/wine/task.toml"):
         assert Path(name).exists()
 
 
