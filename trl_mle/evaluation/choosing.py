@@ -1,6 +1,7 @@
 """Chooses which program of an own table predicts the rows without labels."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -52,7 +53,8 @@ class Chooser:
         the folds, and are ordered by their mean score. Returns the first that is valid with all labels, and its
         submission, or `None` if several have failed."""
         failed = 0
-        for place, evaluation in enumerate(self.ordered(programs, has_time), 1):
+        self._run_on_folds(programs[:BEST], has_time)
+        for place, evaluation in enumerate(self.ordered(programs), 1):
             source = evaluation.source or ""
             if source not in self.submissions and failed < MOST_AGAIN:
                 [(score, submission)] = self._run(source, [self.final])
@@ -66,11 +68,17 @@ class Chooser:
                 return evaluation, submission
         return None
 
-    def ordered(
-        self, programs: Sequence[Evaluation], has_time: Callable[[], bool] = lambda: False
-    ) -> list[Evaluation]:
-        """The programs in the order in which they are chosen."""
-        for evaluation in programs[:BEST] if self.folds else ():
+    def ordered(self, programs: Sequence[Evaluation]) -> list[Evaluation]:
+        """Programs in the order in which they are chosen: those with scores on folds, then the others as they are."""
+
+        def loss(evaluation: Evaluation) -> float:
+            scores = self.scores.get(evaluation.source or "")
+            return -self.gain(fmean(scores)) if scores else math.inf
+
+        return sorted(programs, key=loss)
+
+    def _run_on_folds(self, programs: Sequence[Evaluation], has_time: Callable[[], bool]) -> None:
+        for evaluation in programs if self.folds else ():
             source = evaluation.source or ""
             if source not in self.scores and has_time():
                 began = monotonic()
@@ -79,9 +87,6 @@ class Chooser:
                 self.scores[source] = values if len(values) == 1 + len(self.folds) else []
                 write_whole(self.path, json.dumps(self.scores).encode())
                 self.spent_s += monotonic() - began
-        tried = [evaluation for evaluation in programs if self.scores.get(evaluation.source or "")]
-        best = sorted(tried, key=lambda item: self.gain(fmean(self.scores[item.source or ""])), reverse=True)
-        return [*best, *(evaluation for evaluation in programs if evaluation not in tried)]
 
     def _run(self, source: str, competitions: Sequence[Competition]) -> list[tuple[Score, bytes | None]]:
         results = self.executor.run_many([(source, competition) for competition in competitions])

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -24,7 +24,7 @@ from trl_mle.showing import metric_in_words
 # The paper's limit minus a chat template: Qwen2.5's, with its system message, takes 30 tokens.
 MAX_TOKENS = 1024 - 40
 SECTION_TOKENS = 160  # of the overview; the section about the evaluation gets half of it
-FILES_TOKENS = 100  # that a begun program leaves for the files, if it can be shorter
+FILES_TOKENS = 103  # that a begun program leaves for the files, if it can be shorter
 LINE_TOKENS = 60  # of each line of the example submission
 NAME_CHARS = 80
 
@@ -108,11 +108,12 @@ def scratch_prompt(
     ask = PROGRAM_ALONE if begin_program else _ASK
     if idea is not None and idea.fit not in begun:
         ask += f" Fit {idea.name}."
-    room = MAX_TOKENS - estimate_tokens(ask)
-    without_files = estimate_tokens(task(comp, limits, SECTION_TOKENS, 0))
-    if begin_program and without_files + FILES_TOKENS > room - estimate_tokens(begun):
+    parts = _parts(comp, limits, SECTION_TOKENS)
+    room = MAX_TOKENS - estimate_tokens(ask) - estimate_tokens(_TASK.format(files="", **parts))
+    if begin_program and room - estimate_tokens(begun) < FILES_TOKENS:
         begun = opening(comp, idea, is_short=True)
-    user = {"role": "user", "content": task(comp, limits, SECTION_TOKENS, room - estimate_tokens(begun)) + ask}
+    files = _files(comp, max(0, room - estimate_tokens(begun)))
+    user = {"role": "user", "content": _TASK.format(files=files, **parts) + ask}
     return [user, {"role": "assistant", "content": begun}] if begin_program else [user]
 
 
@@ -124,8 +125,15 @@ def agent_prompt(comp: Competition, limits: Limits, max_programs: int) -> list[d
 
 def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int) -> str:
     """Describes the task."""
+    parts = _parts(comp, limits, section_tokens)
+    room = max_tokens - estimate_tokens(_TASK.format(files="", **parts))
+    return _TASK.format(files=_files(comp, max(0, room)), **parts)
+
+
+def _parts(comp: Competition, limits: Limits, section_tokens: int) -> dict[str, Any]:
+    """What the description of a task holds, but its files."""
     overview, evaluation = map(plain_text, _sections(comp.description))
-    parts = {
+    return {
         "id": _clip(comp.id, NAME_CHARS),
         "overview": shorten(overview, section_tokens),
         "evaluation": f" {shorten(evaluation, section_tokens // 2)}".rstrip(),
@@ -139,8 +147,6 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
         "memory_mb": limits.memory_mb,
         "packages": ", ".join(INSTALLED_AS.get(name, name) for name in limits.packages),
     }
-    room = max_tokens - estimate_tokens(_TASK.format(files="", **parts))
-    return _TASK.format(files=_files(comp, max(0, room)), **parts)
 
 
 def _sections(description: str) -> tuple[str, str]:

@@ -168,8 +168,8 @@ def with_rows_for_the_report(competition: Competition) -> Competition:
 def _report(
     evaluations: Sequence[Evaluation], chosen: Evaluation, harness: Harness, chooser: Chooser | None, folder: Path
 ) -> None:
-    competition, programs = harness.competition, ranked(evaluations, harness.competition)
-    folds = chooser.scores if chooser else {}
+    competition = harness.competition
+    programs, folds = ranked(evaluations, competition), chooser.scores if chooser else {}
     programs = chooser.ordered(programs) if chooser else programs
     place = 1 + [evaluation.source for evaluation in programs].index(chosen.source)
     facts = facts_table()
