@@ -1,5 +1,6 @@
 """Which commands the quickstart runs; CI runs them, on less than they take, and `make quickstart` as they are."""
 
+import filecmp
 import sys
 
 import pytest
@@ -84,7 +85,7 @@ def test_nothing_that_it_did_not_write_is_touched(quickstart, commands, tmp_path
 
 def test_goes_on_where_it_was_interrupted(quickstart, commands, tmp_path):
     starter, policy = tmp_path / "out" / "starter", tmp_path / "out" / "policy"
-    quickstart()
+    quickstart("--seed", "3")
     starter.mkdir()
     (starter / "config.json").touch()  # while the starter was built
     assert quickstart("--resume") == (0, [STARTER, TRAIN, EVALUATE])
@@ -103,6 +104,17 @@ def test_goes_on_where_it_was_interrupted(quickstart, commands, tmp_path):
     (policy / "checkpoint-4" / "trainer_state.json").unlink()  # the checkpoints of a trained policy were deleted
     (policy / "model.safetensors").touch()
     assert quickstart("--resume") == (0, [EVALUATE])
+
+
+def test_the_starter_of_digits_is_at_hand(quickstart, tmp_path):
+    assert quickstart() == (0, [TRAIN, EVALUATE])
+    copy = tmp_path / "out" / "starter"
+    (copy / "README.md").unlink()  # killed while it was copied
+    (copy / "model.safetensors").write_bytes(b"")
+    assert quickstart("--resume") == (0, [TRAIN, EVALUATE])
+    files = filecmp.dircmp(module.STARTER, copy)
+    assert len(files.same_files) == 8
+    assert files.left_list == files.right_list == sorted(files.same_files)
 
 
 def test_it_goes_on_with_its_competition_and_seed(quickstart, commands, capsys):

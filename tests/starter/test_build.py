@@ -1,8 +1,11 @@
+import filecmp
 import json
+from statistics import fmean
 
 import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from trl_mle.scripts.quickstart import STARTER
 from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus
 
 
@@ -57,3 +60,18 @@ def test_competitions_are_named_in_full_or_refused():
     assert [prompt[0]["content"] for prompt in prompts] == [f"Kaggle competition: {mirror}"] * 2
     with pytest.raises(ValueError, match="did you mean 'mirror:leaf-classification'"):
         StarterConfig(competitions=["mirror:leaf-clasification"])
+
+
+@pytest.mark.slow
+def test_the_starter_of_the_quickstart_is_as_it_would_be_built(tmp_path):
+    """If this fails, the corpus or the training has changed: `python -m trl_mle.starter --output_dir trl_mle/starter/digits`."""
+    build_starter(StarterConfig(str(tmp_path)))
+    held_out, losses = sketch_corpus(StarterConfig(num_programs=64, seed=1)), []
+    for folder in (STARTER, tmp_path):
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+        chats = [row["prompt"] + row["completion"] for row in held_out]
+        ids = [tokenizer.apply_chat_template(chat, return_tensors="pt")["input_ids"] for chat in chats]
+        losses.append(fmean(model(input_ids=row, labels=row).loss.item() for row in ids))
+    assert losses[0] == pytest.approx(losses[1], rel=0.03)  # it differs a little between CPUs
+    files = "tokenizer.json", "chat_template.jinja", "arguments.json", "generation_config.json", "README.md"
+    assert filecmp.cmpfiles(STARTER, tmp_path, files, shallow=False) == (list(files), [], [])

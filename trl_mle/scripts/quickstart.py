@@ -24,6 +24,7 @@ from trl_mle.starter.grammar import find_tasks
 QUIET = {"HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "DS_ACCELERATOR": "cpu"}
 DEFAULTS = {"competition": "digits", "seed": 0, "model": None}  # the tiny policy
 SETTINGS_FILE = "quickstart.json"  # in the output folder
+STARTER = Path(__file__).parents[1] / "starter" / "digits"  # what is built with the defaults
 OURS = (sys.executable, "-m", "trl_mle.cli")
 
 
@@ -113,8 +114,12 @@ def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[l
         if settings["model"] is not None:
             yield [*evaluate, "--policies", before, "--names", "before RL"]
         elif not (starter / "README.md").is_file():  # written last
-            build = [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter]
-            yield [*build, "--competitions", settings["competition"], "--seed", settings["seed"]]
+            if settings == DEFAULTS:
+                shutil.copytree(STARTER, starter, dirs_exist_ok=True, ignore=shutil.ignore_patterns("README.md"))
+                shutil.copy(STARTER / "README.md", starter)
+            else:
+                build = [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter]
+                yield [*build, "--competitions", settings["competition"], "--seed", settings["seed"]]
     if can_resume or not is_trained:  # or its checkpoints were deleted
         yield train
     yield [*evaluate, "--policies", before, policy, "--names", "before RL", "after RL"]
