@@ -115,24 +115,25 @@ def test_half_of_the_hidden_rows_choose_and_the_others_are_reported(scripted, tm
 
 
 def test_the_best_ideas_are_varied(scripted, tmp_path):
-    """In place of improving programs; a repaired program keeps its idea."""
+    """In place of repairing and improving programs; every idea comes once before any comes twice."""
     (tmp_path / "ideas.yaml").write_text("- Ridge(alpha=4)\n- a forest\n")
     solved = solve(asked(ideas="ideas.yaml")).parent
     rows = {row["index"]: row for row in rows_of(solved, "text")}
     ideas = {step: {row["idea"] for row in rows.values() if row["step"] == step} for step in ("scratch", "vary")}
     assert ideas["scratch"] == {"Ridge(alpha=4)", "a forest"}
+    turns = [row["idea"] for _, row in sorted(rows.items()) if row["step"] == "scratch"]
+    assert all(set(turns[i : i + 2]) == ideas["scratch"] for i in range(0, len(turns) - 1, 2))
     assert ideas["vary"]
     assert ideas["vary"] < {f"Ridge(alpha={number})" for number in (1, 2, 8, 12)}
     valid = {row["index"] for row in rows_of(solved, "score") if row["score"] is not None}
     for row in rows.values():
         parent = rows.get(row["parent"])
-        assert row["step"] != "improve"
         if row["step"] == "vary":
             assert row["parent"] in valid
             assert parent["idea"].startswith("Ridge")
             assert f"Fit {row['idea']} to" in scripted.prompts[scripted.seeds.index(row["index"])][-1]["content"]
-        elif row["step"] == "debug":
-            assert row["idea"] == parent["idea"]
+        else:
+            assert row["step"] == "scratch"
 
 
 def test_it_starts_from_programs(scripted, tmp_path, capsys):

@@ -60,8 +60,9 @@ class Harness:
     begin_program: bool = True  # whether prompts begin the answer
     ideas: Ideas = field(default_factory=Ideas)  # what programs from scratch are asked to fit, in turn
 
-    def scratch(self, index: int) -> Request:
-        return self._from_scratch(self.ideas.turn(self.competition, index))
+    def scratch(self, number: int) -> Request:
+        """Asks for the `number`-th program from scratch."""
+        return self._from_scratch(self.ideas.turn(self.competition, number))
 
     def variation(self, best: Sequence[int], rng: random.Random) -> Request | None:
         """Asks for a variation of the idea of one of these programs, best first."""
@@ -84,7 +85,7 @@ class Harness:
             failed=step == "debug", max_tokens=self.max_prompt_tokens, count_tokens=self.policy.count_tokens,
             begin_program=self.begin_program,
         )  # fmt: skip
-        return Request(prompt, step, parent, self.log.samples[self.competition.id, parent].idea)
+        return Request(prompt, step, parent)
 
     def write(self, requests: Mapping[int, Request], until_s: float = math.inf) -> None:
         """Samples the completions that are not in the log yet. Until `until_s`, a missing answer raises

@@ -1,5 +1,6 @@
 """Searches for the best program in a given time."""
 
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -25,9 +26,8 @@ def search(
 ) -> list[Evaluation]:
     """Executes the programs to `start` from, then samples and executes others in batches until `budget_s` of the log
     are up, at least a small batch, which shows how long programs take. Half of a later batch is written from scratch;
-    the other half repairs programs that failed, and varies or improves the best so far. Prints a line for each, and
-    calls `on_batch` with all evaluations so far. Raises [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint
-    has answered nothing of a batch."""
+    the other half is what [`next_steps`] says. Prints a line for each, and calls `on_batch` with all evaluations so
+    far. Raises [`~trl_mle.evaluation.harness.NoAnswerError`] if an endpoint has answered nothing of a batch."""
     competition, log = harness.competition, harness.log
     results: dict[int, Evaluation] = {}
     if not log.samples:
@@ -78,24 +78,27 @@ def _write(harness: Harness, indices: Sequence[int], results: Mapping[int, Evalu
 
 
 def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Sequence[int]) -> dict[int, Request]:
-    """What to write next: the first half from scratch; of the others, half are repairs of failed programs that have
-    none yet, and the rest variations of the best ideas, or without ideas improvements of the best programs."""
+    """What to write next: the first half from scratch. With ideas, the others are variations of the best ones; else
+    half of them are repairs of failed programs that have none yet, and the rest improvements of the best programs."""
     repaired = {sample.parent for sample in harness.log.samples.values() if sample.step == "debug"}
     failed = {i: item for i, item in results.items() if item.reward is not None and not item.valid}
     broken = [i for i, item in failed.items() if item.source is not None and i not in repaired]
     numbers = {id(evaluation): i for i, evaluation in results.items()}
     best = [numbers[id(evaluation)] for evaluation in ranked(list(results.values()), harness.competition)]
-    requests = {}
+    requests: dict[int, Request] = {}
+    turns = itertools.count(sum(sample.step == "scratch" for sample in harness.log.samples.values()))
     for place, index in enumerate(indices):
         rng = random.Random(f"{harness.seed}-{index}")
         if place < len(indices) // 2 or not (best or broken):
-            requests[index] = harness.scratch(index)
+            requests[index] = harness.scratch(next(turns))
+        elif harness.ideas:
+            requests[index] = harness.variation(best, rng) or harness.scratch(next(turns))
         elif broken and (not best or rng.random() < DEBUG_PROBABILITY):
             parent = broken.pop(rng.randrange(len(broken)))
             requests[index] = harness.improvement(parent, results[parent], "debug")
         else:
             parent = rng.choice(best[:IMPROVED])
-            requests[index] = harness.variation(best, rng) or harness.improvement(parent, results[parent], "improve")
+            requests[index] = harness.improvement(parent, results[parent], "improve")
     return requests
 
 
