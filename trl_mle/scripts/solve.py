@@ -32,10 +32,11 @@ SHOWN = 5  # programs of the table at the end
 
 @dataclass(kw_only=True)
 class SolveArguments(SamplingArguments):
-    """Samples, executes, repairs and improves programs until the time is up, and writes the submission of the best
-    one. Half of the hidden rows choose it, and half are held out. In a folder made by `trl-mle new --test`, the mean
-    score on folds of the labelled rows chooses, and the program runs again with all labels and predicts the rest. The
-    best submission so far is always on disk. Running the command again resumes the search."""
+    """Samples and executes programs until the time is up, also variations of the best ideas, or without ideas repairs
+    and improvements, and writes the submission of the best program. Half of the hidden rows choose it, and half are
+    held out. In a folder made by `trl-mle new --test`, the mean score on folds of the labelled rows chooses, and the
+    program runs again with all labels and predicts the rest. The best submission so far is always on disk. Running
+    the command again resumes the search."""
 
     competition: str = field(metadata={"help": "Id or folder of the competition."})
     policy: str = field(
