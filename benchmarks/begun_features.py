@@ -46,7 +46,7 @@ from sklearn.preprocessing import StandardScaler
 
 from trl_mle.competitions.own import new_competition
 from trl_mle.prompts import opening
-from trl_mle.prompts.features import _date_format
+from trl_mle.prompts.features import date_format_of
 
 
 MEASURED = [("dates", "random"), ("dates", "time"), ("target means", "random")]  # features and splits
@@ -66,7 +66,7 @@ def errors(table: pd.Series, feature: str, split: str, seed: int) -> dict[str, f
     forest, linear = RandomForestClassifier, LogisticRegression(max_iter=1000)
     if is_number:
         forest, linear = RandomForestRegressor, Ridge()
-    options = {"date_format": _date_format(rows[columns[0]], rows[columns[0]])} if split == "time" else None
+    options = {"date_format": date_format_of(rows[columns[0]], rows[columns[0]])} if split == "time" else None
     chosen = None if split == "random" else f"{split}:{columns[0]}"
     with tempfile.TemporaryDirectory() as folder:
         path, metric = Path(folder, "rows.csv"), "rmse" if is_number else "log_loss"

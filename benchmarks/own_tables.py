@@ -16,7 +16,7 @@ Written down before the first run (2026-11-29):
   is, `solve --ideas default --budget 10m`. `plain`: the same without ideas.
 - Outcome: the submission's score on the rows to predict, one search each. All tables are shown. In the last line, the share of the constant guess's
   error that the submission saves, less the forest's share: mean over tables, with Student's 95% interval. (For AUC and accuracy, the error is
-  1 less the score.)
+  1 less the score. A search without a valid program counts as the constant guess.)
 """
 
 import argparse
@@ -52,6 +52,7 @@ modeldata/attrition Attrition roc_auc Yes
 mosaicData/SaratogaHouses price rmse
 openintro/acs12 income mae
 """
+CONSTANT = Path("table", "final", "sample_submission.csv")
 UNTOUCHED, BUDGETS = 500, {"tiny": "2m", "ideas": "10m", "plain": "10m"}
 
 
@@ -80,8 +81,7 @@ def make(name: str, target: str, metric: str, positive: str | None, folder: Path
     hidden = both[len(train) :]
     answer[target] = forest.predict_proba(hidden)[:, 1] if positive is not None else forest.predict(hidden)
     answer.to_csv(folder / "forest.csv", index=False)
-    constant = folder / "table" / "final" / "sample_submission.csv"
-    return {"constant": score(folder, constant), "forest": score(folder, folder / "forest.csv")}
+    return {"constant": score(folder, folder / CONSTANT), "forest": score(folder, folder / "forest.csv")}
 
 
 def score(folder: Path, submission: Path) -> float:
@@ -89,10 +89,10 @@ def score(folder: Path, submission: Path) -> float:
     return replace(final, answers=folder / "truth.csv").grade(submission).value
 
 
-def trl_mle(*arguments: str, at: Path) -> None:
+def trl_mle(*arguments: str, at: Path, check: bool = True) -> None:
     with (at / "log.txt").open("a") as log:
         command = [str(Path(sys.executable).with_name("trl-mle")), *arguments]
-        subprocess.run(command, cwd=at, stdout=log, stderr=subprocess.STDOUT, check=True)
+        subprocess.run(command, cwd=at, stdout=log, stderr=subprocess.STDOUT, check=check)
 
 
 def main() -> None:
@@ -126,13 +126,14 @@ def main() -> None:
                     policy = "tiny-run/policy"
                 trained_s = time.monotonic() - start
                 options = ["--ideas", "default" if arm == "ideas" else "none"] if arm != "tiny" else []
-                budget = args.budget or BUDGETS[arm]
-                trl_mle(
-                    "solve", "table", "--policy", policy, "--budget", budget, "--output_dir", arm, *options, at=folder
-                )
+                options += ["--budget", args.budget or BUDGETS[arm], "--output_dir", arm]
+                trl_mle("solve", "table", "--policy", policy, *options, at=folder, check=False)
                 programs = [program for program in read(folder / arm / "programs.jsonl") if "outcome" in program]
-                line = {"score": score(folder, folder / arm / "submission.csv"), "trained_s": round(trained_s)}
-                line |= {"programs": len(programs), "solved_s": round(time.monotonic() - start - trained_s)}
+                assert programs, f"the search failed: {folder / 'log.txt'}"
+                found = folder / arm / "submission.csv"
+                line = {"score": score(folder, found if found.is_file() else folder / CONSTANT)}
+                line |= {"trained_s": round(trained_s), "programs": len(programs)}
+                line |= {"solved_s": round(time.monotonic() - start - trained_s)}
             with path.open("a") as file:
                 file.write(json.dumps({"table": name, "arm": arm, **line}) + "\n")
             print(name, arm, line, flush=True)

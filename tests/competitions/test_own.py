@@ -95,7 +95,7 @@ def test_several_targets_and_an_id_of_ones_own(tmp_path):
 
 FEW = {"odd": [*range(79), "inf"], "prize": [1.5] * 19 + [""] * 61, "same": 5.5}
 BAD = {
-    "no such column": ({"targets": ["prise"]}, "has no column 'prise'; it has 'code', 'note'"),
+    "no such column": ({"targets": ["prise"]}, "has no column 'prise'; did you mean 'prize' or 'price'"),
     "infinite": ({"targets": ["odd"]}, "rmse needs numbers, and 'odd' holds 'inf' in row 81: correct or empty it"),
     "not two labels": ({"targets": ["kind"], "metric": "roc_auc"}, "roc_auc needs two labels in 'kind', which holds"),
     "continuous": ({"metric": "accuracy"}, "looks continuous (0.5, say), and accuracy is for labels"),

@@ -80,6 +80,14 @@ def test_text_is_no_feature_where_there_are_numbers(tmp_path, monkeypatch, kind)
     assert list(run(opening(comp), comp, tmp_path, monkeypatch)["X_train"].columns) == ["a"]
 
 
+def test_categories_are_kept_beside_any_number_of_texts(tmp_path, monkeypatch):
+    numbers = {f"n{i}": range(60) for i in range(6)}
+    texts = {f"t{i}": [f"text {i} {row}" for row in range(60)] for i in range(4)}
+    table = pd.DataFrame({"id": range(60), **numbers, **texts, "city": ["Oslo", "Rome"] * 30, "y": 1.5})
+    comp = make(tmp_path, table.head(40), table.tail(20).drop(columns="y"))
+    assert {"n0", "n5", "city_Oslo"} < {*run(opening(comp), comp, tmp_path, monkeypatch)["X_test"].columns}
+
+
 FORMATS = ["%Y-%m-%d", "%m/%d/%Y", "%d/%m/%y", "%d.%m.%Y %H:%M", "%Y-%m-%dT%H:%M:%SZ", "%B %d, %Y", "01/%m/%Y"]
 OTHERS = ["%H:%M", "%d.%m.%H.%M", "%j-%d-%H%M", "%Y-%j", "n%d-%m-%Y", "%d %B"]
 
@@ -98,6 +106,7 @@ def test_dates_and_texts_that_repeat_become_numbers(tmp_path, monkeypatch, form)
     assert ("when days" in X) == (form in FORMATS)
     assert ("when hour" in X) == (form in FORMATS and "%H" in form)
     read = pd.to_datetime(table["when"], format=form, errors="coerce")
+    assert len(opening(comp)) > len(opening(comp, without=["means"])) >= len(opening(comp, without=["means", "dates"]))
     for part in ("month", "day_of_week") if form in FORMATS else ():
         assert X[f"when {part}"][read.notna()].tolist() == getattr(read.dt, part).dropna().tolist()
 

@@ -62,9 +62,11 @@ def test_the_script_has_the_options_that_both_have():
 def test_what_cannot_be_started(launched, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     Path("broken.yaml").write_text("competitions: [digits\nholdout: 0.5\n")
-    for options, message in ((["quickstart"], "name a recipe with"), (["--config", "broken.yaml"], "is not YAML")):
+    several = "--config quickstart --accelerate_config cpu --num_processes 2"
+    refused = {"quickstart": "name a recipe with", "--config broken.yaml": "is not YAML", several: "name ddp"}
+    for options, message in refused.items():
         with pytest.raises(ValueError, match=message):
-            module.launch(options)
+            module.launch(options.split())
     assert not launched
 
 
@@ -100,7 +102,7 @@ def test_launch_options_in_a_yaml_need_a_launcher(monkeypatch, tmp_path, capsys)
     monkeypatch.delenv(LAUNCHED, raising=False)
     with pytest.raises(SystemExit):
         parse()
-    assert "Unknown arguments from config file: ['--accelerate_config', 'cpu'" in capsys.readouterr().err
+    assert "the recipe has an unknown option, accelerate_config" in capsys.readouterr().err
     monkeypatch.setenv(LAUNCHED, "accelerate_config num_processes")
     assert parse()[0].competitions == ["digits"]
 

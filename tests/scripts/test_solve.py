@@ -11,11 +11,13 @@ import pytest
 from support.fake_executor import CountingExecutor
 from support.scripted_policy import ScriptedPolicy, fenced
 
+from trl_mle import cli
 from trl_mle.competitions import Competition, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness
 from trl_mle.evaluation.choosing import like_sample
 from trl_mle.execution import LocalExecutor
 from trl_mle.rewards import ProgramLog
+from trl_mle.scripts import grade
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
 
@@ -159,9 +161,9 @@ def test_it_starts_from_programs(scripted, tmp_path, capsys):
         solve(asked(start=["run/best_solutions"]))
 
 
-def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
-    """The best program on the four folds finally runs with all labels; one that fails on so few is passed over, and so
-    is one that was lucky on the hidden rows."""
+def test_rows_whose_labels_nobody_knows(scripted, tmp_path, executor, monkeypatch, capsys):
+    """The best program on the four folds finally runs with all labels, as `run --output` does; one that fails on so few
+    is passed over, and so is one that was lucky on the hidden rows."""
     diabetes = load_competition("diabetes").public_dir
     table = pd.read_csv(diabetes / "train.csv")
     table.to_csv("patients.csv", index=False)
@@ -182,6 +184,12 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, capsys):
     assert "number 2 of them, the best that ran again" in " ".join(said.out.split())
     assert "held out" not in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
+    monkeypatch.setattr(grade, "make_executor", lambda args: nullcontext(executor))
+    command = ["trl-mle", "run", "./patients", str(submission.parent / "solution.py"), "--output", "mine.csv"]
+    monkeypatch.setattr("sys.argv", command)
+    with pytest.raises(SystemExit, match="0"):
+        cli.main()
+    assert pd.read_csv("mine.csv").equals(predicted)
 
 
 def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch, executor, capsys):

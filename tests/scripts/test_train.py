@@ -58,7 +58,7 @@ def run_script(monkeypatch):
     ("more", "message"),
     [
         (["--competitions", "no-such-competition"], "unknown competition 'no-such-competition'"),
-        (["--config", "unknown_key.yaml"], "Unknown arguments from config file: ['--learning_rat', '1.0']"),
+        (["--config", "unknown_key.yaml"], "unknown option, learning_rat: did you mean 'learning_rate'"),
         (["--resume_from_checkpoint", "policy/checkpoint-9"], "is left out: it was not written to its end"),
         (["--reward_funcs", "math.no_such"], "reward_funcs: math.no_such cannot be imported: module 'math' has no"),
         (["--training_cores", "9999"], "training_cores must be from 0 to "),

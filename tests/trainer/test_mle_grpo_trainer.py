@@ -130,7 +130,7 @@ def test_a_model_is_asked_as_in_its_own_training(tiny_model, tmp_path):
     assert how_to_ask(str(tmp_path / "saved"), None, None) == (False, "none")
 
 
-def test_prompts_are_made_from_competitions(tiny_model, tmp_path):
+def test_prompts_are_made_from_competitions(tiny_model, tmp_path, caplog):
     options = ON_CPU | {"per_device_train_batch_size": 8, "num_generations": 4, "max_steps": 10}
     args = MLEGRPOConfig(str(tmp_path), **options, steps_per_generation=2, max_prompt_length=None)
     competitions = ["digits", load_competition("wine")]
@@ -140,6 +140,9 @@ def test_prompts_are_made_from_competitions(tiny_model, tmp_path):
     assert "Limits: 17 seconds, 999 MB" in trainer.train_dataset[0]["prompt"][0]["content"]
     trainer.create_model_card(model_name="policy")
     assert "https://huggingface.co/papers/2509.01684" in (tmp_path / "README.md").read_text()
+    ours = MLEReward(["diabetes"], ReplayExecutor(), show_progress=False, fail_reward=-1.5)  # names its competitions
+    assert [*MLEGRPOTrainer(tiny_model, ours, args).competitions] == ["diabetes"]
+    assert "a constant guess gets the lowest reward, -0.5, for diabetes: train with objective: max_at_k" in caplog.text
     args.max_steps = -1
     epoch = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=[*competitions, "diabetes"]).train_dataset
     assert len(epoch) == 12  # every competition equally often, in whole batches of four groups

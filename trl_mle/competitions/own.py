@@ -28,6 +28,7 @@ from trl_mle.competitions.targets import (
     zeros_and_ones,
 )
 from trl_mle.showing import metric_in_words
+from trl_mle.spelling import did_you_mean
 
 
 logger = logging.getLogger(__name__)
@@ -162,7 +163,8 @@ def _part(competition: Competition, name: str) -> Competition | None:
 def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: str | None) -> pd.DataFrame:
     for name in [*targets, *([] if id_column is None else [id_column])]:
         if name not in rows:
-            raise CompetitionError(f"{table} has no column {name!r}; it has {_names(rows)}")
+            hint = did_you_mean(name, map(str, rows.columns)) or f"it has {listed(rows.columns)}"
+            raise CompetitionError(f"{table} has no column {name!r}; {hint}")
     if len(set(targets)) < len(targets) or id_column in targets:
         raise CompetitionError("--target names a column twice, or the ids")
     unknown = as_read(rows[targets]).isna().any(axis=1)
@@ -172,10 +174,6 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: st
     if (count := int((~unknown).sum())) < LEAST_ROWS:
         raise CompetitionError(f"{table} has {count} rows with {names}: take {LEAST_ROWS} at least")
     return rows[~unknown]
-
-
-def _names(rows: pd.DataFrame) -> str:
-    return ", ".join(map(repr, rows.columns[:20]))  # so that an invisible character shows
 
 
 def _examples(
@@ -238,6 +236,8 @@ def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[s
     features = list(examples.features)
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
         raise CompetitionError(f"{table} lacks {listed(missing)}, which the rows with labels have: add it")
+    if known := [name for name in examples.targets if name in rows]:
+        logger.warning("%s has %s, which programs do not see", table, listed(known))
     unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
     ids = unknown[id_column]
     _check_ids(ids)
@@ -294,7 +294,7 @@ def _hidden(
     name = clean_name(column)
     rows = rows.loc[examples.ids.index].drop(columns=list(examples.targets))
     if kind not in ("time", "group") or name not in rows:
-        raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {_names(rows)}")
+        raise CompetitionError(f"--split must be time:COLUMN or group:COLUMN, with one of {listed(rows.columns)}")
     if kind == "group":
         groups = _as_equal(rows[name])
         return _share_of(examples, slice(None), groups, share), f"No `{name}` of test.csv is in train.csv.", groups

@@ -24,6 +24,7 @@ from trl_mle.execution.options import make_executor, option
 from trl_mle.files import alone_in, write_whole
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation
+from trl_mle.rewards.progress import trained_with
 from trl_mle.showing import PlainConsole, for_markdown, for_terminal, markdown_code, metric_name, number, terminal_line
 
 
@@ -71,6 +72,9 @@ def run(args: EvaluationArguments) -> None:
     output_dir = Path(args.output_dir)
     for policy_name in args.policies:
         check_policy(policy_name)  # refuses a wrong name before anything is written
+        if (trained := trained_with(policy_name).get("holdout", args.holdout)) != args.holdout:
+            note = f"{terminal_line(policy_name)} was trained with --holdout {trained}: it may have seen these rows"
+            PlainConsole(stderr=True).print(note, soft_wrap=True)
     length = args.max_completion_length or completion_length(args.policies)
     programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}
     with make_executor(args) as executor, alone_in(output_dir):

@@ -14,7 +14,7 @@ from trl_mle.competitions import Competition
 from trl_mle.competitions.content import content_digest
 from trl_mle.evaluation.policies import Policy, Prompt, load_policy
 from trl_mle.execution import Executor, Limits
-from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments
+from trl_mle.execution.options import OF_A_PROGRAM, ExecutorArguments, option
 from trl_mle.prompts import Idea, Ideas, improve_prompt, keep_packages, scratch_prompt
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog, Sample, cut_middle
 from trl_mle.rewards.progress import how_to_ask
@@ -150,29 +150,21 @@ def check_counts(**options: int | None) -> None:
 class SamplingArguments(ExecutorArguments):
     """The options of commands that sample programs from policies; see their help."""
 
-    data_dir: str | None = field(default=None, metadata={"help": "Folder with MLE-bench's prepared competitions."})
-    seed: int = field(default=0, metadata={"help": "Seed of the sampling."})
-    batch_size: int = field(default=16, metadata={"help": "Programs sampled at a time."})
-    max_completion_length: int | None = field(
-        default=None,
-        metadata={
-            "help": "Length limit of a completion, in tokens; defaults to the largest of the policies' trainings, or "
-            "else 1024."
-        },
+    data_dir: str | None = option(None, "Folder with MLE-bench's prepared competitions.")
+    seed: int = option(0, "Seed of the sampling.")
+    batch_size: int = option(16, "Programs sampled at a time.")
+    max_completion_length: int | None = option(
+        None, "Length limit of a completion, in tokens; defaults to the largest of the policies' trainings, or 1024."
     )
-    begin_program: bool | None = field(
-        default=None,
-        metadata={
-            "help": "Whether the first lines of a program begin each answer; defaults to the value of a policy's "
-            "training, or true. False for endpoints that do not go on with an answer."
-        },
+    begin_program: bool | None = option(
+        None,
+        "Whether the first lines of a program begin each answer; defaults to the value of a policy's training, or "
+        "true. False for endpoints that do not go on with an answer.",
     )
-    ideas: str | None = field(
-        default=None,
-        metadata={
-            "help": "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to "
-            "the value of a policy's training, or none."
-        },
+    ideas: str | None = option(
+        None,
+        "Ideas that prompts ask for in turn: none, default, or a YAML file that lists them; defaults to the value of "
+        "a policy's training, or none.",
     )
 
     def __post_init__(self) -> None:

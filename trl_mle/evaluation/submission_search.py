@@ -103,16 +103,12 @@ def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Seq
 
 
 def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:
-    """Valid programs without duplicates, best first by the score on the validation rows."""
-    valid: dict[str | None, Evaluation] = {}
+    """Valid programs with different scores on the validation rows, best first: of copies, the first."""
+    valid: dict[float, Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.valid:
-            valid.setdefault(evaluation.source, evaluation)
-    return sorted(
-        valid.values(),
-        key=lambda evaluation: competition.scoring.gain(evaluation.score.value),  # type: ignore[union-attr,arg-type]
-        reverse=True,
-    )
+            valid.setdefault(score_of(evaluation), evaluation)
+    return [valid[score] for score in sorted(valid, key=competition.scoring.gain, reverse=True)]
 
 
 def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float) -> str:

@@ -9,6 +9,7 @@ from trl import ModelConfig, TrlParser
 from trl_mle.execution.options import ExecutorArguments, option
 from trl_mle.launching.checks import one_line_errors
 from trl_mle.shipped import LAUNCHED
+from trl_mle.spelling import did_you_mean
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -64,9 +65,11 @@ class Parser(TrlParser):
 
     def set_defaults_with_config(self, **config: Any) -> list[str]:
         of_accelerate = os.environ.get(LAUNCHED, "").split()
-        return super().set_defaults_with_config(
-            **{name: value for name, value in config.items() if name not in of_accelerate}
-        )
+        config = {name: value for name, value in config.items() if name not in of_accelerate}
+        known = [action.dest for action in self._actions]
+        for name in config.keys() - {*known}:
+            raise ValueError(f"the recipe has an unknown option, {name}: {did_you_mean(name, known)}".rstrip(": "))
+        return super().set_defaults_with_config(**config)
 
     def error(self, message: str) -> NoReturn:  # argparse's would print it in every process
         raise ValueError(message)

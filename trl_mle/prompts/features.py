@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import product
 from os.path import isfile
 from pathlib import Path
@@ -55,7 +55,7 @@ def what_it_reads(comp: Competition) -> Reads:
 
 
 def features(
-    comp: Competition, train: pd.DataFrame, test: pd.DataFrame, is_short: bool = False
+    comp: Competition, train: pd.DataFrame, test: pd.DataFrame, without: Collection[str] = ()
 ) -> tuple[list[str], Reads]:
     """
     The lines that define `X_train` and `X_test`, empty if the tables do not show how, and what they are made of: the
@@ -68,8 +68,8 @@ def features(
         shared.remove(comp.id_column)
     texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
     categories = [name for name in texts if _repeats(train[name], test[name], min(MOST_CATEGORIES, len(train) / 2))]
-    looked_at = [name for name in texts if name not in categories] if not is_short else []
-    formats = {name: _date_format(train[name], test[name]) for name in looked_at}
+    rest = [name for name in texts if name not in categories]
+    formats = {name: None if "dates" in without else date_format_of(train[name], test[name]) for name in rest}
     dates = [name for name in formats if formats[name] is not None]
     if not shared or (texts == shared and len(texts) > len(categories) + len(dates)):
         if images := _images(comp, train, test):
@@ -88,11 +88,12 @@ def features(
         numbers = list(test[others + categories].select_dtypes("number").columns)  # categories that `test` lacks
         ignore = ', errors="ignore"' if len(test) == ROWS_SEARCHED else ""  # later rows may hold texts
         dropped = f".drop([{listed(numbers)}]{ignore})" if numbers else ""
+        categories = categories[:MOST_NAMES]
         chosen = f'list(test.select_dtypes("number").columns{dropped})'
-        categories = []
+        chosen += f" + [{listed(categories)}]" if categories else ""
     groups = [name for name in formats if name not in dates and _repeats(train[name], test[name], len(train) / 3)]
-    is_number = comp.scoring.takes is Takes.NUMBERS and len(comp.target_columns) == 1
-    groups = groups[: MOST_NAMES // 2] if is_number and comp.target_columns[0] in train else []
+    has_means = comp.scoring.takes is Takes.NUMBERS and len(comp.target_columns) == 1 and "means" not in without
+    groups = groups[: MOST_NAMES // 2] if has_means and comp.target_columns[0] in train else []
     means = _means(comp.target_columns[0], groups)
     left_out = [name for name in texts if name not in (*categories, *dates, *groups)]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
@@ -152,7 +153,7 @@ def _to_dates(column: pd.Series, form: str) -> pd.Series:
     return pd.to_datetime(column, format=form, errors="coerce", utc=True)
 
 
-def _date_format(train: pd.Series, test: pd.Series) -> str | None:
+def date_format_of(train: pd.Series, test: pd.Series) -> str | None:
     """The format of dates that nine of ten texts of both columns have, if any. In monthly data, days repeat."""
     columns = [column.dropna().astype(str) for column in (train, test)]
     sample, found = columns[0].drop_duplicates().head(20), {}

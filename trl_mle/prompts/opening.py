@@ -1,6 +1,7 @@
 """The first lines of a program, with which an answer begins: they read the tables."""
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 import pandas as pd
@@ -14,12 +15,12 @@ from trl_mle.prompts.ideas import Idea
 NO_THOUGHTS = {"enable_thinking": False}
 
 
-def opening(comp: Competition, idea: Idea | None = None, is_short: bool = False) -> str:
+def opening(comp: Competition, idea: Idea | None = None, without: Collection[str] = ()) -> str:
     """
     Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name features
     and targets, and end in the beginning of an import, or in the idea's. A small model continues such a program, but
     if asked for one, it writes an essay (docs/results.md). Without tables, there is only a fence and `import`.
-    With `is_short`, dates and texts that repeat are left out.
+    `without` names what is left out: `"dates"`, the `"means"` of texts that repeat.
     """
     found = find_tables(comp)
     if found is None:
@@ -30,7 +31,7 @@ def opening(comp: Competition, idea: Idea | None = None, is_short: bool = False)
         lines.append(f"{name} = pd.read_{path.suffix[1:]}({quoted(f'input/{path.name}')}{_options(path)})")
     if comp.id_column in test.columns:
         lines.append(f"submission = test[[{quoted(comp.id_column)}]].copy()")
-    made, reads = features(comp, train, test, is_short)
+    made, reads = features(comp, train, test, without)
     are_classes = _are_classes(comp, train)
     lines += [*made, *_labels(comp, train, test, are_classes)]
     if idea is not None and idea.code and made:

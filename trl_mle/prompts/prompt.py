@@ -110,8 +110,9 @@ def scratch_prompt(
         ask += f" Fit {idea.name}."
     parts = _parts(comp, limits, SECTION_TOKENS)
     room = MAX_TOKENS - estimate_tokens(ask) - estimate_tokens(_TASK.format(files="", **parts))
-    if begin_program and room - estimate_tokens(begun) < FILES_TOKENS:
-        begun = opening(comp, idea, is_short=True)
+    for without in (("means",), ("means", "dates")) if begin_program else ():
+        if room - estimate_tokens(begun) < FILES_TOKENS:
+            begun = opening(comp, idea, without)
     files = _files(comp, max(0, room - estimate_tokens(begun)))
     user = {"role": "user", "content": _TASK.format(files=files, **parts) + ask}
     return [user, {"role": "assistant", "content": begun}] if begin_program else [user]

@@ -14,6 +14,7 @@ from trl_mle.competitions import Competition, CompetitionError
 from trl_mle.competitions.own import final_competition, moment, new_competition
 from trl_mle.competitions.reading import as_read, as_times, listed, read_options
 from trl_mle.competitions.table_checks import holds_times
+from trl_mle.prompts.features import date_format_of
 from trl_mle.rewards.mle_reward import lowest_valid_reward
 from trl_mle.scripts.printing import facts_table
 from trl_mle.showing import PlainConsole, metric_name, number
@@ -34,7 +35,7 @@ def new(args: argparse.Namespace) -> int:
         ("competition", name),
         *_read(competition, args.target, options.get("date_format")),
         ("metric", metric_name(args.metric, competition.higher_is_better)),
-        ("", f"prompts say: {competition.rule}"),
+        *([("", f"prompts say: {competition.rule}")] if competition.rule else []),
         ("", f"a constant guess scores {number(score, 5)}"),
         ("to edit", f"{folder}/public/description.md, Overview: what prompts show"),
         ("then", f"trl-mle prompt {name}"),
@@ -75,8 +76,10 @@ def _read(competition: Competition, targets: Sequence[str], date_format: Any) ->
 
 def _span(cells: pd.Series, date_format: Any) -> str:
     form = date_format.get(cells.name) if isinstance(date_format, dict) else date_format
+    form, cells = form or date_format_of(cells, cells), cells[cells != ""]
     try:
-        times = as_times(cells[cells != ""], form)
+        times = as_times(cells, form)
     except CompetitionError:
-        return "in a format that is named with --read_csv date_format=%d/%m/%Y"
-    return f"{moment(times.min())} to {moment(times.max())}"
+        return f"such as {cells.iloc[0]!r}, in no known format: name it with --read_csv date_format=FORMAT"
+    found = f"{moment(times.min())} to {moment(times.max())}"
+    return found if form in (None, "ISO8601") else f"{found}, as {form}"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from time import monotonic
@@ -19,7 +19,7 @@ from trl_mle.evaluation.policies import check_policy, completion_length
 from trl_mle.evaluation.results import failures, score_of
 from trl_mle.evaluation.submission_search import clock, ranked, search
 from trl_mle.execution import Executor
-from trl_mle.execution.options import make_executor
+from trl_mle.execution.options import make_executor, option
 from trl_mle.files import alone_in, write_whole
 from trl_mle.rewards import Evaluation
 from trl_mle.scripts.printing import facts_table
@@ -38,28 +38,20 @@ class SolveArguments(SamplingArguments):
     program runs again with all labels and predicts the rest. The best submission so far is always on disk. Running
     the command again resumes the search."""
 
-    competition: str = field(metadata={"help": "Id or folder of the competition."})
-    policy: str = field(
-        metadata={
-            "help": "Policy that writes the programs: the folder or Hub id of a model or LoRA adapter, or the URL of "
-            "an OpenAI-compatible endpoint, optionally followed by `#` and the model's name."
-        }
+    competition: str = option(MISSING, "Id or folder of the competition.")
+    policy: str = option(
+        MISSING,
+        "Policy that writes the programs: the folder or Hub id of a model or LoRA adapter, or the URL of an "
+        "OpenAI-compatible endpoint, optionally followed by `#` and the model's name.",
     )
-    budget: str = field(
-        default="10m",
-        metadata={"help": "Time limit, such as 90s, 10m or 2h; programs that still run then are ended."},
+    budget: str = option("10m", "Time limit, such as 90s, 10m or 2h; programs that still run then are ended.")
+    output_dir: str | None = option(None, "Folder to write to; defaults to solved/<competition>/<policy>.")
+    start: list[str] | None = option(
+        None,
+        "Programs to start from: files, or folders of runs, whose best ones are taken; defaults to the policy's own "
+        "run.",
     )
-    output_dir: str | None = field(
-        default=None, metadata={"help": "Folder to write to; defaults to solved/<competition>/<policy>."}
-    )
-    start: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Programs to start from: files, or folders of runs, whose best ones are taken; defaults to the "
-            "policy's own run."
-        },
-    )
-    max_prompt_length: int = field(default=2048, metadata={"help": "Length limit of an improve prompt, in tokens."})
+    max_prompt_length: int = option(2048, "Length limit of an improve prompt, in tokens.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,6 +108,8 @@ def solve(args: SolveArguments) -> Path:
             now_s = harness.log.now()
             return (folder / SUBMISSION).is_file() and now_s < budget_s and chooser.spent_s < now_s / 3
 
+        if harness.log.now() >= budget_s:
+            console.print("the budget is spent: raise --budget to search on", soft_wrap=True)
         try:
             evaluations = search(harness, budget_s, console, write_best, start)
         except (KeyboardInterrupt, NoAnswerError):
@@ -124,9 +118,8 @@ def solve(args: SolveArguments) -> Path:
             raise
     if chosen is None:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)
-        reason = "no program made a valid submission"
-        if chooser and chooser.submissions:
-            reason = "no valid program was valid when run again"
+        ran_again = chooser and chooser.submissions
+        reason = "no valid program was valid when run again" if ran_again else "no program made a valid submission"
         raise ValueError(f"{reason} ({harness.log.path}): raise --budget, or use another policy")
     _report(evaluations, chosen, harness, chooser, folder)
     return folder / SUBMISSION
@@ -182,12 +175,14 @@ def _report(
     if on_folds := folds.get(chosen.source or ""):
         facts.add_row("score", f"{_with_spread(on_folds)}, of {len(on_folds)} folds of the labelled rows")
     else:
-        facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it: it is too good")
+        facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it, too good therefore")
     if competition.holdout:
         facts.add_row("held out", number(competition.grade(folder / SUBMISSION).held_out, 5))
-    if (guess := competition.grade(competition.sample_submission)).valid:
-        score = guess.held_out if competition.holdout else guess.value
-        facts.add_row("", f"a constant guess: {number(score, 5)}")
+    parts = [competition, *(chooser.folds if chooser and on_folds else [])]
+    guesses = [part.grade(part.sample_submission) for part in parts]
+    values = [guess.held_out if competition.holdout else guess.value for guess in guesses]
+    if (known := [value for value in values if value is not None]) and len(known) == len(parts):
+        facts.add_row("", f"a constant guess: {number(fmean(known), 5)}")
     if chooser:
         facts.add_row("then", "run again with all labels, to predict the unlabelled rows")
     facts.add_row("submission", str(folder / SUBMISSION))

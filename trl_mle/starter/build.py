@@ -2,7 +2,7 @@
 
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from transformers.trainer_callback import ProgressCallback
 from trl import SFTConfig, SFTTrainer
 
 from trl_mle.competitions import load_competition
+from trl_mle.execution.options import option
 from trl_mle.rewards.progress import keep_arguments
 from trl_mle.showing import PlainConsole, for_markdown
 from trl_mle.starter.grammar import TASKS, Sketcher, find_tasks
@@ -26,13 +27,12 @@ README = Path(__file__).with_name("model_card.md").read_text(encoding="utf-8")
 class StarterConfig:
     """Configuration of the starter policy."""
 
-    output_dir: str = field(default="outputs/starter", metadata={"help": "Where to save the checkpoint."})
-    competitions: list[str] = field(
-        default_factory=lambda: ["digits"],
-        metadata={"help": f"Competitions that it learns: {', '.join(TASKS)}, or folders that `trl-mle new` made."},
+    output_dir: str = option("outputs/starter", "Where to save the checkpoint.")
+    competitions: list[str] = option(
+        ["digits"], f"Competitions that it learns: {', '.join(TASKS)}, or folders that `trl-mle new` made."
     )
-    num_programs: int = field(default=5760, metadata={"help": "Programs to sketch for each competition."})
-    seed: int = field(default=0, metadata={"help": "Seed of the corpus, the weights and the order of training."})
+    num_programs: int = option(5760, "Programs to sketch for each competition.")
+    seed: int = option(0, "Seed of the corpus, the weights and the order of training.")
 
     def __post_init__(self) -> None:
         for competition in self.competitions:

@@ -59,7 +59,8 @@ class Sketcher:
         """Writes one completion. `kept` has choices that are already made, by their names in `choices`."""
         self.choices = dict(kept or {})
         task = self._task()
-        models = self._models(task)
+        estimators = REGRESSORS if task.kind in ("number", "numbers") else CLASSIFIERS
+        models = {model.words: model for model in estimators if model.words not in task.unfit}
         estimator = models[self._choose("estimator", lambda: self._drawn(models.values()).words)]
         partner = models.get(self._seldom("partner", PARTNER, lambda: self._drawn(models.values()).words))
         chosen = self._choose("parts", lambda: self._parts(task))
@@ -103,10 +104,6 @@ class Sketcher:
         numbers = range(len(self.tasks))
         weights = [task.weight for task in self.tasks]
         return self.tasks[self._choose("task", lambda: self.rng.choices(numbers, weights)[0])]
-
-    def _models(self, task: Task) -> dict[str, Estimator]:
-        models = REGRESSORS if task.kind in ("number", "numbers") else CLASSIFIERS
-        return {model.words: model for model in models if model.words not in task.unfit}
 
     def _parts(self, task: Task) -> list[str]:
         parts = [self._drawn(task.parts)]

@@ -1,21 +1,17 @@
 import math
 import warnings
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from transformers.utils import is_torch_bf16_gpu_available
 from trl import GRPOConfig
 
+from trl_mle.execution.options import option
 from trl_mle.trainer.gradient.objectives import OBJECTIVES
 
 
 # TRL uses the former; older versions of transformers, too, need the latter
 OLD_NAMES = r"`(is_gradient_checkpointing|gradient_checkpointing\w*|past_key_values)` is deprecated"
 warnings.filterwarnings("ignore", OLD_NAMES, FutureWarning)
-
-
-def _option(default: Any, text: str, **metadata: Any) -> Any:
-    return field(default=default, metadata={"help": text} | metadata)
 
 
 @dataclass
@@ -79,29 +75,29 @@ class MLEGRPOConfig(GRPOConfig):
             Number of programs per step that `log_completions` prints; `None` prints all.
     """
 
-    max_prompt_length: int | None = _option(1024, "Maximum length of a prompt in tokens. `None` for any length.")
-    improve_probability: float = _option(0.5, "Probability that a group improves an earlier solution.")
-    pool_size: int = _option(64, "Number of solutions kept per competition (fewer of more than 32).")
-    show_test_score: bool = _option(False, "Whether improve prompts state the score on the hidden answers.")
-    objective: str = _option("reward", "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own.")
-    max_at_k: int | None = _option(None, "k of `max_at_k`. `None` for half of `num_generations`, at most 8.")
-    begin_program: bool | None = _option(
+    max_prompt_length: int | None = option(1024, "Maximum length of a prompt in tokens. `None` for any length.")
+    improve_probability: float = option(0.5, "Probability that a group improves an earlier solution.")
+    pool_size: int = option(64, "Number of solutions kept per competition (fewer of more than 32).")
+    show_test_score: bool = option(False, "Whether improve prompts state the score on the hidden answers.")
+    objective: str = option("reward", "`reward`, `mean_rank`, `max_at_k`, or the dotted name of a class of your own.")
+    max_at_k: int | None = option(None, "k of `max_at_k`. `None` for half of `num_generations`, at most 8.")
+    begin_program: bool | None = option(
         None, "Whether the first lines of a program begin each answer. `None`: as in the model's training, or true."
     )
-    ideas: str | None = _option(
+    ideas: str | None = option(
         None, "Ideas that prompts ask for in turn: `none`, `default`, or a YAML file. `None`: as in its training."
     )
-    stop_when_stale: bool = _option(False, "Whether training ends when no program has had a new score for 8 steps.")
-    duration_weighting: str | None = _option(
+    stop_when_stale: bool = option(False, "Whether training ends when no program has had a new score for 8 steps.")
+    duration_weighting: str | None = option(
         None, "`linear` (Δt / mean Δt) or `none`. `None` for the objective's default.", choices=["linear", "none"]
     )
-    duration_weight_low: float | None = _option(None, "Smallest duration weight, at most 1.")
-    duration_weight_high: float | None = _option(None, "Largest duration weight, at least 1.")
-    async_rollouts: bool = _option(False, "Whether to train on the groups that finish first, while others run.")
-    max_in_flight: int | None = _option(None, "Maximum number of rollouts sampled but not yet trained on.")
-    share_prompts: bool = _option(False, "Whether to compute a prompt once for its completions in a micro-batch.")
-    vllm_request_timeout_s: float = _option(1800.0, "Timeout of a request to a vLLM server, in seconds.")
-    num_completions_to_print: int | None = _option(0, "Programs per step that `log_completions` prints; null for all.")
+    duration_weight_low: float | None = option(None, "Smallest duration weight, at most 1.")
+    duration_weight_high: float | None = option(None, "Largest duration weight, at least 1.")
+    async_rollouts: bool = option(False, "Whether to train on the groups that finish first, while others run.")
+    max_in_flight: int | None = option(None, "Maximum number of rollouts sampled but not yet trained on.")
+    share_prompts: bool = option(False, "Whether to compute a prompt once for its completions in a micro-batch.")
+    vllm_request_timeout_s: float = option(1800.0, "Timeout of a request to a vLLM server, in seconds.")
+    num_completions_to_print: int | None = option(0, "Programs per step that `log_completions` prints; null for all.")
 
     def __post_init__(self) -> None:
         if self.bf16 is None and (self.use_cpu or not is_torch_bf16_gpu_available()):

@@ -64,7 +64,7 @@ class MLEGRPOTrainer(GRPOTrainer):
             Dataset to use for training, with competitions' ids in the column `competition`. Defaults to prompts from
             scratch for `competitions`.
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
-            Competitions to train on, which improve prompts need.
+            Competitions to train on; without a dataset, the reward's by default.
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits to state in prompts, without an [`~trl_mle.rewards.MLEReward`], whose executor defines them.
     """
@@ -99,8 +99,9 @@ class MLEGRPOTrainer(GRPOTrainer):
             raise ValueError(f"async_rollouts={args.async_rollouts} is for {other}: train with that class")
         args.begin_program, args.ideas = how_to_ask(name, args.begin_program, args.ideas)
         self.kept_arguments = args.to_dict()  # written beside the weights, as far as others need them
-        self.competitions = TaskSet.of(competitions)
         self.reward = find_reward(reward_funcs)  # evaluates programs before reward functions are called
+        own = self.reward.competitions if self.reward is not None and train_dataset is None else ()
+        self.competitions = TaskSet.of(competitions or own)
         self.limits = find_limits(self.reward, limits)
         self.makes_dataset = train_dataset is None and bool(self.competitions)
         if self.makes_dataset:
@@ -114,8 +115,6 @@ class MLEGRPOTrainer(GRPOTrainer):
             self.remove_callback(PrinterCallback if args.disable_tqdm else DEFAULT_PROGRESS_CALLBACK)
         self.shuffle_dataset = self.shuffle_dataset and not self.makes_dataset  # ours is in its order
         self.vllm_server = vllm.set_up(self, args.vllm_request_timeout_s)
-        if self.vllm_server is not None:
-            self.vllm_generation = self.vllm_server  # type: ignore[assignment]
         if args.share_prompts:
             prompt_sharing.check_sharing(self)
         plain_text.keep_template_arguments(self)

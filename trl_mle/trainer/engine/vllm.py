@@ -25,7 +25,8 @@ def set_up(trainer: Any, request_timeout_s: float) -> VLLMServer | None:
         generation: Any = trainer.vllm_generation
         generation._iter_named_params = functools.partial(merged_params, generation)
     if trainer.vllm_mode == "server":
-        return VLLMServer(trainer.vllm_generation, request_timeout_s)
+        trainer.vllm_generation = VLLMServer(trainer.vllm_generation, request_timeout_s)
+        return trainer.vllm_generation
     # vLLM's start seeds all generators by rank, after TRL seeded them by `seed`, and vLLM samples from them
     process, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
     set_seed(sampling_seed(trainer.args.seed, process, processes, trainer.args.vllm_tensor_parallel_size))
