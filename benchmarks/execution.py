@@ -23,11 +23,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.execution import LocalExecutor, Outcome
+from trl_mle.showing import PlainConsole
 
 
 ROUNDS = 4
@@ -76,7 +76,7 @@ def ours(executor: LocalExecutor, programs: Programs) -> tuple[float, list[float
     return time.monotonic() - started, in_slot
 
 
-def overhead(programs: Programs, slots: int, console: Console) -> dict:
+def overhead(programs: Programs, slots: int, console: PlainConsole) -> dict:
     with LocalExecutor(max_parallel=1) as alone:
         alone.run_many(programs[:8])  # starts the warm parents
         bodies = [median(alone.run_many([item])[0].duration_s for _ in range(3)) for item in programs]
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--num_programs", type=int, default=256, help="at least 4")
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-execution.json"))
     args = parser.parse_args()
-    console = Console()
+    console = PlainConsole()
     slots = len(os.sched_getaffinity(0))
     rows = [json.loads(line) for line in Path(__file__).with_name("programs.jsonl").read_text().splitlines()]
     programs = [(row["source"], load_competition(row["competition"])) for row in rows[: args.num_programs]]

@@ -17,8 +17,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
+
+from trl_mle.showing import PlainConsole
 
 
 ROOT = Path(__file__).parents[1]
@@ -324,7 +325,7 @@ def main() -> None:
                 results.append(result)
                 table.add_row(fault.room, fault.meaning, result["found_by"] or "nothing", f"{result['seconds']:.0f}")
                 print(json.dumps(result), flush=True)
-    Console().print(table)
+    PlainConsole().print(table)
     if args.output:
         args.output.write_text(json.dumps(results, indent=2))
     sys.exit(any(result["found_by"] is None for result in results))

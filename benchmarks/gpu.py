@@ -39,8 +39,9 @@ import paired
 import torch
 import yaml
 from pretrained_training import COMPETITIONS, chosen
-from rich.console import Console
 from rich.table import Table
+
+from trl_mle.showing import PlainConsole
 
 
 ROOT = Path(__file__).parents[1]
@@ -428,7 +429,7 @@ def show(lines: list[dict]) -> None:
     table = Table("item", "result", "s", "figures")
     for line in lines:
         table.add_row(*cells(line))
-    Console().print(table)
+    PlainConsole().print(table)
 
 
 def page(lines: list[dict]) -> str:

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paired import interval
-from rich.console import Console
 from rich.table import Table
 
 from trl_mle.execution.program import parse_program, split_lines
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, InstrumentedProgram
 from trl_mle.instrumentation.milestones import SUBMISSION
 from trl_mle.instrumentation.placements import EXITS
+from trl_mle.showing import PlainConsole
 
 
 FOLDER = Path(__file__).with_name("milestones")
@@ -255,7 +255,7 @@ def main() -> None:
         for milestone in MILESTONES:
             counts = Counter(program[milestone] for program in found)
             table.add_row(milestone, *(str(counts[kind]) for kind in kinds))
-        Console().print(table)
+        PlainConsole().print(table)
     reached = [verdict for program in written for verdict in program.values() if verdict != SILENT]
     print(
         f"{reached.count(RIGHT) / len(reached):.3f} of the {len(reached)} milestones that written programs reach are right"

@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 import torch
 from paired import interval, read
-from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import load_competition
@@ -38,6 +37,7 @@ from trl_mle.evaluation.policies import TransformersPolicy
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward, ProgramLog
+from trl_mle.showing import PlainConsole
 from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
@@ -216,7 +216,7 @@ def main() -> None:
                 [row[name] - other[name] for row, other in zip(rows, found[first], strict=True)] for name in names
             ]
             table.add_row("  difference", *("{:+.2f} ± {:.2f}".format(*interval(pair)) for pair in pairs), style="dim")
-    Console(width=120).print(table)
+    PlainConsole(width=120).print(table)
 
 
 if __name__ == "__main__":

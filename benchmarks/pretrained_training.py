@@ -48,7 +48,6 @@ import numpy as np
 import torch
 from paired import evaluations, interval, read
 from peft import LoraConfig
-from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import Score, load_competition
@@ -56,6 +55,7 @@ from trl_mle.evaluation.best_of_k import best_of_k
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
+from trl_mle.showing import PlainConsole
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 from trl_mle.trainer.engine.checkpoint import damage, find_checkpoints
 
@@ -217,7 +217,7 @@ def main() -> None:
             best_of_8 = (point.score or 0.0) * point.valid_rate
             figures = (*shares, len(set(line["seen"]) - {None}), *scores, ranks[key], best_of_8)
             table.add_row(f"{key[1]}, {key[2]}", *(f"{figure:.3g}" for figure in figures))
-        Console().print(table)
+        PlainConsole().print(table)
     for arm, other in product(ARMS, (*ARMS, *EARLIER)):
         pairs = [
             ranks[name, arm, seed] - ranks[name, other, seed]

@@ -37,9 +37,10 @@ import numpy as np
 import pandas as pd
 import torch
 from paired import interval
-from rich.console import Console
 from rich.table import Table
 from scipy.stats import binomtest
+
+from trl_mle.showing import PlainConsole
 
 
 ROOT = Path(__file__).parents[1]
@@ -245,7 +246,7 @@ def main() -> None:
         competitions = [
             item for item in competitions if item.id in args.competitions or item.slug in args.competitions
         ]
-    console = Console()
+    console = PlainConsole()
     for name in args.models:
         lines = measure(name, competitions, args)
         for limit in LIMITS:

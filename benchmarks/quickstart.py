@@ -23,10 +23,10 @@ from statistics import fmean, stdev
 import psutil
 import yaml
 from paired import evaluations
-from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import load_competition
+from trl_mle.showing import PlainConsole
 
 
 STAGES = ("starter", "policy", "evaluation")  # and their folders
@@ -149,7 +149,7 @@ def show(competition: str, num_samples: int, runs: list[dict]) -> None:
         table.add_row(
             f"valid rate, seed {run_['seed']}", *(f"{run_[name]['valid_rate']:.3f}" for name in ("before", "after"))
         )
-    console = Console()
+    console = PlainConsole()
     console.print(table)
     for stage in STAGES:
         seconds = mean_sd([run_[stage]["wall_s"] for run_ in runs], "{:.0f}")

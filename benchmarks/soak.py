@@ -22,11 +22,11 @@ from pathlib import Path
 from statistics import median
 
 import psutil
-from rich.console import Console
 from rich.table import Table
 
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor, Outcome, cgroups, sandbox
+from trl_mle.showing import PlainConsole
 
 
 ROOT = Path(__file__).parent.parent
@@ -56,7 +56,7 @@ def measure(me: psutil.Process, run_dir: Path) -> dict[str, float]:
     }
 
 
-def soak(tier: str, minutes: float, size: int, console: Console) -> dict:
+def soak(tier: str, minutes: float, size: int, console: PlainConsole) -> dict:
     """Runs programs in a tier for so many minutes, `size` at a time; returns what was measured."""
     rng, me = random.Random(0), psutil.Process()
     competition, *others = (load_competition(name) for name in ("wine", *OTHERS))
@@ -110,7 +110,7 @@ def quarters(values: list[float]) -> tuple[float, float]:
     return median(values[quarter : 2 * quarter] or values), median(values[-quarter:])
 
 
-def report(found: dict, console: Console) -> None:
+def report(found: dict, console: PlainConsole) -> None:
     table = Table(
         title=f"{found['tier']}: {found['rows'][-1]['programs']:.0f} programs in {found['rows'][-1]['minutes']:.0f} min"
     )
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("outputs/benchmark-soak"))
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
-    console = Console(width=100)
+    console = PlainConsole(width=100)
     for tier in args.tiers:
         result = soak(tier, args.minutes, args.batch, console)
         report(result, console)

@@ -31,7 +31,6 @@ import torch
 from paired import bootstrap, evaluations, read
 from peft import LoraConfig
 from pretrained_training import LORA, TRAINING, evaluate
-from rich.console import Console
 from rich.table import Table
 from transformers.trainer_utils import get_last_checkpoint
 
@@ -40,6 +39,7 @@ from trl_mle.competitions.families import score_range
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import AstInstrumenter
 from trl_mle.rewards import MLEReward
+from trl_mle.showing import PlainConsole
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
 
 
@@ -118,7 +118,7 @@ def main() -> None:
             gain = np.stack([figures[seed] - figures["before"] for seed in args.seeds], axis=1)
             cells = [f"{figures[policy].mean():.2f}" for policy in ("before", *args.seeds)]
             table.add_row(tasks, outcome, *cells, "{:+.2f} ({:+.2f} to {:+.2f})".format(*bootstrap(gain)))
-    Console(width=120).print(table)
+    PlainConsole(width=120).print(table)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Text of programs, models and tables in every medium, and in every command that shows some."""
 
-import ast
 import base64
 import html
 import json
@@ -17,7 +16,6 @@ from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
 from transformers import TrainerState
 
-import trl_mle
 from trl_mle import cli
 from trl_mle.competitions import Score, TaskSet, load_competition
 from trl_mle.evaluation import evaluate, harness
@@ -69,15 +67,6 @@ def check_markdown(text):
     assert not {token.type for token in [*tokens, *inner]} & {"html_block", "html_inline", "image", "s_open"}
     links = {token.attrs["href"] for token in inner if token.type == "link_open"}
     assert all(link.startswith("https://huggingface.co/") for link in links)
-
-
-def test_there_is_one_console():
-    """A console of rich's reads markup: only showing.py makes one."""
-    package = Path(trl_mle.__file__).parent
-    for path in package.rglob("*.py"):
-        imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-        names = {f"{node.module}.{alias.name}" for node in imports for alias in node.names}
-        assert path.name == "showing.py" or not {"rich.console.Console", "rich.print"} & names, path
 
 
 @pytest.fixture
