@@ -11,7 +11,7 @@
 #
 # COMPETITION is digits (the default), breast-cancer, diabetes, wine, mirror:<id> (see trl-mle competitions), or a folder that trl-mle new made.
 # Variables: PYTHON (an interpreter ≥ 3.11), VENV (the virtual environment), PIP_ARGS (extra arguments of pip, such as
-# --index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), JOBS (tests at a time), COMPETITION, MODEL,
+# --extra-index-url https://download.pytorch.org/whl/cpu for a machine without a GPU), JOBS (tests at a time), COMPETITION, MODEL,
 # SEED, OUTPUT.
 
 PYTHON ?= python3

@@ -163,7 +163,7 @@ def _add_commands_for_competitions(add: Any) -> None:
     command = add("run", "scripts.grade.run", "run one program as training would", details, *program)
     command.add_argument("competition")
     command.add_argument("solution", help="a program, or a notebook (.ipynb), whose code cells run as one")
-    command.add_argument("--output", help="file to keep the submission in, if it is valid")
+    command.add_argument("--output", help="file for a valid submission, of the rows without labels if there are any")
     details = "As training gives it to a model, with the packages that programs can import here."
     command = add(
         "prompt", "scripts.grade.show_prompt", "print a competition's prompt", details, limits, data, as_json
