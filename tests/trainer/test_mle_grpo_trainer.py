@@ -142,7 +142,7 @@ def test_prompts_are_made_from_competitions(tiny_model, tmp_path, caplog):
     assert "https://huggingface.co/papers/2509.01684" in (tmp_path / "README.md").read_text()
     ours = MLEReward(["diabetes"], ReplayExecutor(), show_progress=False, fail_reward=-1.5)  # names its competitions
     assert [*MLEGRPOTrainer(tiny_model, ours, args).competitions] == ["diabetes"]
-    assert "a constant guess gets the lowest reward, -0.5, for diabetes: train with objective: max_at_k" in caplog.text
+    assert "a constant guess gets the lowest reward of a valid program, -0.5, for diabetes" in caplog.text
     args.max_steps = -1
     epoch = MLEGRPOTrainer(tiny_model, text_reward, args, competitions=[*competitions, "diabetes"]).train_dataset
     assert len(epoch) == 12  # every competition equally often, in whole batches of four groups

@@ -237,7 +237,7 @@ def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[s
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
         raise CompetitionError(f"{table} lacks {listed(missing)}, which the rows with labels have: add it")
     if known := [name for name in examples.targets if name in rows]:
-        logger.warning("%s has %s, which programs do not see", table, listed(known))
+        logger.warning("%s has %s, which is ignored", table, listed(known))
     unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})
     ids = unknown[id_column]
     _check_ids(ids)

@@ -13,7 +13,7 @@ from trl_mle.competitions import Competition, Score
 from trl_mle.competitions.competition import invalid
 from trl_mle.competitions.own import folds
 from trl_mle.competitions.prepared import csv_text
-from trl_mle.evaluation.results import score_of
+from trl_mle.evaluation.results import of_different_scores, score_of
 from trl_mle.execution import Executor, Outcome
 from trl_mle.files import write_whole
 from trl_mle.rewards import Evaluation
@@ -53,7 +53,7 @@ class Chooser:
         the folds, and are ordered by their mean score. Returns the first that is valid with all labels, and its
         submission, or `None` if several have failed."""
         failed = 0
-        self._run_on_folds(programs[:BEST], has_time)
+        self._run_on_folds(of_different_scores(programs)[:BEST], has_time)
         for place, evaluation in enumerate(self.ordered(programs), 1):
             source = evaluation.source or ""
             if source not in self.submissions and failed < MOST_AGAIN:

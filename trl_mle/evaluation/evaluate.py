@@ -70,10 +70,11 @@ def file_name(name: str) -> str:
 def run(args: EvaluationArguments) -> None:
     competitions = list(TaskSet(args.competitions, args.data_dir, args.holdout).values())
     output_dir = Path(args.output_dir)
-    for policy_name in args.policies:
-        check_policy(policy_name)  # refuses a wrong name before anything is written
-        if (trained := trained_with(policy_name).get("holdout", args.holdout)) != args.holdout:
-            note = f"{terminal_line(policy_name)} was trained with --holdout {trained}: it may have seen these rows"
+    for name in args.policies:
+        check_policy(name)  # refuses a wrong name before anything is written
+        trained = trained_with(name)
+        if {*trained.get("competitions", [])} & {*args.competitions} and trained["holdout"] != args.holdout:
+            note = f"{terminal_line(name)}: other rows were held out of its training (--holdout {trained['holdout']})"
             PlainConsole(stderr=True).print(note, soft_wrap=True)
     length = args.max_completion_length or completion_length(args.policies)
     programs: dict[str, dict[str, list[Evaluation]]] = {competition.id: {} for competition in competitions}

@@ -32,6 +32,11 @@ def score_of(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -> floa
     return evaluation.score.full if chosen_by == "test" else evaluation.score.value
 
 
+def of_different_scores(ranked: Sequence[Evaluation]) -> list[Evaluation]:
+    """The first of those with equal scores, which most often are copies."""
+    return [*{score_of(evaluation): evaluation for evaluation in reversed(ranked)}.values()][::-1]
+
+
 def reported_score(evaluation: Evaluation, chosen_by: ChosenBy = "validation") -> float | None:
     """The score to report for a chosen program; `None` without a valid submission."""
     if evaluation.score is None:

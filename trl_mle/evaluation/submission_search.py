@@ -91,7 +91,7 @@ def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Seq
         rng = random.Random(f"{harness.seed}-{index}")
         if place < len(indices) // 2 or not (best or broken):
             requests[index] = harness.scratch(next(turns))
-        elif harness.ideas:
+        elif harness.ideas.of(harness.competition):
             requests[index] = harness.variation(best, rng) or harness.scratch(next(turns))
         elif broken and (not best or rng.random() < DEBUG_PROBABILITY):
             parent = broken.pop(rng.randrange(len(broken)))
@@ -103,12 +103,12 @@ def next_steps(results: Mapping[int, Evaluation], harness: Harness, indices: Seq
 
 
 def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[Evaluation]:
-    """Valid programs with different scores on the validation rows, best first: of copies, the first."""
-    valid: dict[float, Evaluation] = {}
+    """Valid programs without duplicates, best first by the score on the validation rows."""
+    valid: dict[str | None, Evaluation] = {}
     for evaluation in evaluations:
         if evaluation.valid:
-            valid.setdefault(score_of(evaluation), evaluation)
-    return [valid[score] for score in sorted(valid, key=competition.scoring.gain, reverse=True)]
+            valid.setdefault(evaluation.source, evaluation)
+    return sorted(valid.values(), key=lambda item: competition.scoring.gain(score_of(item)), reverse=True)
 
 
 def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float) -> str:

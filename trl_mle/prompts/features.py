@@ -85,11 +85,11 @@ def features(
     elif len(others) <= MOST_NAMES // 2:
         chosen = f"[name for name in test.columns if name not in ({listed(others)})]"
     else:
-        numbers = list(test[others + categories].select_dtypes("number").columns)  # categories that `test` lacks
+        numbers = list(test[others + categories].select_dtypes(["number", "bool"]).columns)  # missing in all of `test`
         ignore = ', errors="ignore"' if len(test) == ROWS_SEARCHED else ""  # later rows may hold texts
         dropped = f".drop([{listed(numbers)}]{ignore})" if numbers else ""
         categories = categories[:MOST_NAMES]
-        chosen = f'list(test.select_dtypes("number").columns{dropped})'
+        chosen = f'list(test.select_dtypes(["number", "bool"]).columns{dropped})'
         chosen += f" + [{listed(categories)}]" if categories else ""
     groups = [name for name in formats if name not in dates and _repeats(train[name], test[name], len(train) / 3)]
     has_means = comp.scoring.takes is Takes.NUMBERS and len(comp.target_columns) == 1 and "means" not in without

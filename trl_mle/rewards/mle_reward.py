@@ -113,12 +113,6 @@ class MLEReward:
                 f"{competition.id}: lower it"
             )
 
-    def clipped(self) -> list[str]:
-        """Competitions whose constant guess gets the floor, as most programs may."""
-        few = [self.competitions[name] for name in self.competitions.few()]
-        guesses = [(item, item.grade(item.sample_submission).value) for item in few if not item.grader]
-        return [item.id for item, score in guesses if score is not None and item.scoring.gain(score) < self.floor]
-
     def __call__(
         self,
         prompts: list[Any],

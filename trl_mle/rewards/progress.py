@@ -52,17 +52,9 @@ class ProgramsProgress:
 
     def __init__(self, total: int, show: bool, folder: Path | None = None):
         console = PlainConsole(stderr=True)
-        self.bar = Progress(
-            SpinnerColumn(),
-            TextColumn("programs"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            disable=not show or not console.is_terminal,
-        )
+        columns = SpinnerColumn(), TextColumn("programs"), BarColumn(bar_width=20), MofNCompleteColumn()
+        note, is_hidden = TextColumn("{task.fields[note]}", markup=False), not show or not console.is_terminal
+        self.bar = Progress(*columns, note, TimeElapsedColumn(), console=console, transient=True, disable=is_hidden)
         self.task = self.bar.add_task("programs", total=total, note="")
         self._total = total
         self._path = folder / RUNNING_FILE if folder is not None else None

@@ -65,9 +65,11 @@ def run(args: argparse.Namespace) -> int:
             submission = Path(kept, competition.slug, "submission.csv").read_bytes()
             if (final := final_competition(competition)) is not None:
                 [again] = executor.run_many([(source, final)])
-                if again.submission is None or not final.grade(again.submission).valid:
-                    raise ValueError(f"with all labels, it makes no valid submission: {again.detail or 'other rows'}")
-                submission = like_sample(again.submission, final)
+                submission = again.submission or b""
+                score = final.grade(submission)
+                if again.outcome != Outcome.OK or not score.valid:
+                    raise ValueError(f"with all labels, it makes no valid submission: {again.detail or score.error}")
+                submission = like_sample(submission, final)
             write_whole(output, submission)
     names = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
     facts = {"outcome": str(evaluation.outcome)} | {name: getattr(evaluation, name) for name in names}

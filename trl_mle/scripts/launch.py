@@ -64,7 +64,7 @@ def _start(recipe: Mapping[str, Any], launcher_args: list[str], script_args: lis
     of_launcher, of_script = _split(options, launchers)
     script = str(shipped("recipes") / "train_mle.py")
     arguments = parser.parse_args([*launcher_args, *of_launcher, script, *script_args, *of_script])
-    if (arguments.num_processes or 1) > 1 and (arguments.config_file or "").endswith("/cpu.yaml"):
+    if (arguments.num_processes or 1) > 1 and arguments.config_file == str(find_accelerate_config("cpu")):
         raise ValueError("--accelerate_config cpu is one process: name ddp for several")
     # It warns of each default that it fills in; these are meant
     logging.getLogger("accelerate.commands.launch").setLevel(logging.ERROR)

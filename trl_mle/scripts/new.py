@@ -75,11 +75,12 @@ def _read(competition: Competition, targets: Sequence[str], date_format: Any) ->
 
 
 def _span(cells: pd.Series, date_format: Any) -> str:
-    form = date_format.get(cells.name) if isinstance(date_format, dict) else date_format
-    form, cells = form or date_format_of(cells, cells), cells[cells != ""]
+    cells = cells[cells != ""]
+    named = date_format.get(cells.name) if isinstance(date_format, dict) else date_format
+    form = named or date_format_of(cells, cells)
     try:
         times = as_times(cells, form)
-    except CompetitionError:
-        return f"such as {cells.iloc[0]!r}, in no known format: name it with --read_csv date_format=FORMAT"
+    except CompetitionError as error:
+        return str(error)
     found = f"{moment(times.min())} to {moment(times.max())}"
     return found if form in (None, "ISO8601") else f"{found}, as {form}"

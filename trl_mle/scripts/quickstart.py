@@ -115,8 +115,9 @@ def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[l
             yield [*evaluate, "--policies", before, "--names", "before RL"]
         elif not (starter / "README.md").is_file():  # written last
             if settings == DEFAULTS:
-                shutil.copytree(STARTER, starter, dirs_exist_ok=True, ignore=shutil.ignore_patterns("README.md"))
-                shutil.copy(STARTER / "README.md", starter)
+                starter.mkdir(parents=True, exist_ok=True)
+                for file in sorted(STARTER.iterdir(), key=lambda file: file.name == "README.md"):
+                    shutil.copyfile(file, starter / file.name)
             else:
                 build = [sys.executable, "-m", "trl_mle.starter", "--output_dir", starter]
                 yield [*build, "--competitions", settings["competition"], "--seed", settings["seed"]]

@@ -32,8 +32,8 @@ SHOWN = 5  # programs of the table at the end
 
 @dataclass(kw_only=True)
 class SolveArguments(SamplingArguments):
-    """Samples and executes programs until the time is up, also variations of the best ideas, or without ideas repairs
-    and improvements, and writes the submission of the best program. Half of the hidden rows choose it, and half are
+    """Samples and executes programs until the time is up: also variations of the best ideas or, without ideas, repairs
+    and improvements. Writes the submission of the best program. Half of the hidden rows choose it, and half are
     held out. In a folder made by `trl-mle new --test`, the mean score on folds of the labelled rows chooses, and the
     program runs again with all labels and predicts the rest. The best submission so far is always on disk. Running
     the command again resumes the search."""
@@ -108,7 +108,7 @@ def solve(args: SolveArguments) -> Path:
             now_s = harness.log.now()
             return (folder / SUBMISSION).is_file() and now_s < budget_s and chooser.spent_s < now_s / 3
 
-        if harness.log.now() >= budget_s:
+        if harness.log.samples and harness.log.now() >= budget_s:
             console.print("the budget is spent: raise --budget to search on", soft_wrap=True)
         try:
             evaluations = search(harness, budget_s, console, write_best, start)
@@ -175,7 +175,7 @@ def _report(
     if on_folds := folds.get(chosen.source or ""):
         facts.add_row("score", f"{_with_spread(on_folds)}, of {len(on_folds)} folds of the labelled rows")
     else:
-        facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it, too good therefore")
+        facts.add_row("score", f"{number(score_of(chosen), 5)}, on the rows that chose it, so it is optimistic")
     if competition.holdout:
         facts.add_row("held out", number(competition.grade(folder / SUBMISSION).held_out, 5))
     parts = [competition, *(chooser.folds if chooser and on_folds else [])]
@@ -199,14 +199,14 @@ def _with_spread(scores: Sequence[float]) -> str:
 
 def _candidates(harness: Harness, programs: Sequence[Evaluation], folds: Mapping[str, Sequence[float]]) -> Table:
     """The best programs, with the mean and the standard deviation of their scores on folds, if any ran there."""
-    competition, samples = harness.competition, harness.log.samples
-    numbers = {evaluation.source: index for (_, index), sample in samples.items() if (evaluation := sample.evaluation)}
+    samples = [*harness.log.samples.items()][::-1]  # so that the first of copies counts
+    numbers = {sample.evaluation.source: index for (_, index), sample in samples if sample.evaluation}
     columns = ["program", "score", *["folds"] * bool(folds), "Δt (s)", "written", "idea"]
     table = Table(*columns, title="the best programs")
     table.columns[-1].overflow = "fold"
     for evaluation in programs:
         index = numbers[evaluation.source]
-        sample = samples[competition.id, index]
+        sample = harness.log.samples[harness.competition.id, index]
         parent = "" if sample.parent is None else f" {sample.parent}"
         on_folds = folds.get(evaluation.source or "")
         spread = [_with_spread(on_folds) if on_folds else ""] * bool(folds)

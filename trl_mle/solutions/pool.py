@@ -89,15 +89,12 @@ class SolutionPool:
 def syntax_tree_id(source: str) -> str:
     """An id that programs with the same syntax tree share, independent of comments and layout."""
     try:
-        text = "\n".join(map(_describe, ast.walk(parse_program(source))))
+        # Each node without its children, so that nothing recurses
+        nodes = [(type(node).__name__, list(ast.iter_fields(node))) for node in ast.walk(parse_program(source))]
+        text = "\n".join(f"{name} {[(field, _kind(value)) for field, value in fields]}" for name, fields in nodes)
     except ProgramError:
         text = source
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
-
-
-def _describe(node: ast.AST) -> str:
-    """Describes a node without its children, so that nothing recurses."""
-    return f"{type(node).__name__} {[(name, _kind(value)) for name, value in ast.iter_fields(node)]}"
 
 
 def _kind(value: Any) -> Any:

@@ -64,7 +64,7 @@ class MLEGRPOTrainer(GRPOTrainer):
             Dataset to use for training, with competitions' ids in the column `competition`. Defaults to prompts from
             scratch for `competitions`.
         competitions ([`~trl_mle.competitions.TaskSet`] or `list[str | Competition]`, *optional*):
-            Competitions to train on; without a dataset, the reward's by default.
+            Competitions to train on, which improve prompts need; without a dataset, the reward's by default.
         limits ([`~trl_mle.execution.Limits`], *optional*):
             Limits to state in prompts, without an [`~trl_mle.rewards.MLEReward`], whose executor defines them.
     """

@@ -53,8 +53,8 @@ def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig)
 def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
     """Raises `ValueError` if some rows of a trainer's datasets have unknown competitions or prompts that are too long,
     or if there is no whole batch. Prompts of an environment or a stream are checked when they arrive."""
-    if trainer.reward is not None and trainer.args.objective == "reward" and (clipped := trainer.reward.clipped()):
-        why = f"a constant guess gets the lowest reward, {trainer.reward.floor:g}"
+    if trainer.reward is not None and trainer.args.objective == "reward" and (clipped := _clipped(trainer.reward)):
+        why = f"a constant guess gets the lowest reward of a valid program, {trainer.reward.floor:g}"
         logger.warning("%s, for %s: train with objective: max_at_k", why, ", ".join(clipped))
     datasets = list(eval_dataset.values()) if isinstance(eval_dataset, dict) else [eval_dataset]
     if trainer.makes_dataset:
@@ -75,6 +75,13 @@ def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
         trainer._tokenize_prompts([row["prompt"] for row in rows])
         if trainer.reward is not None and not trainer.reward.overrides("evaluations", "items"):
             trainer.reward.check_known([row["competition"] for row in rows] if "competition" in rows[0] else None)
+
+
+def _clipped(reward: Any) -> list[str]:
+    """Competitions whose constant guess gets the floor, so that most programs may get it, too."""
+    few = map(reward.competitions.__getitem__, reward.competitions.few())
+    guesses = [(item, item.grade(item.sample_submission).value) for item in few if not item.grader]
+    return [item.id for item, score in guesses if score is not None and item.scoring.gain(score) < reward.floor]
 
 
 def rotation(competitions: int, count: int, groups: int, seed: int | None) -> list[int]:
