@@ -108,7 +108,7 @@ def ranked(evaluations: Sequence[Evaluation], competition: Competition) -> list[
     for evaluation in evaluations:
         if evaluation.valid:
             valid.setdefault(evaluation.source, evaluation)
-    return sorted(valid.values(), key=lambda item: competition.scoring.gain(score_of(item)), reverse=True)
+    return sorted(valid.values(), key=lambda item: competition.scoring.gain(score_of(item) or 0.0), reverse=True)
 
 
 def _progress(evaluations: Sequence[Evaluation], competition: Competition, now_s: float, budget_s: float) -> str:
