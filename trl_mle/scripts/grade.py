@@ -11,7 +11,6 @@ from rich.table import Table
 from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.competitions.own import final_competition
-from trl_mle.evaluation.choosing import like_sample
 from trl_mle.execution import Outcome
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import write_whole
@@ -64,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         if output is not None and evaluation.valid:
             submission = Path(kept, competition.slug, "submission.csv").read_bytes()
             if (final := final_competition(competition)) is not None:
+                from trl_mle.evaluation.choosing import like_sample  # here, because it takes a second
+
                 [again] = executor.run_many([(source, final)])
                 submission = again.submission or b""
                 score = final.grade(submission)
