@@ -66,8 +66,7 @@ def run(args: argparse.Namespace) -> int:
                 from trl_mle.evaluation.choosing import like_sample  # here, because it takes a second
 
                 [again] = executor.run_many([(source, final)])
-                submission = again.submission or b""
-                score = final.grade(submission)
+                score = final.grade(submission := again.submission or b"")
                 if again.outcome != Outcome.OK or not score.valid:
                     raise ValueError(f"with all labels, it makes no valid submission: {again.detail or score.error}")
                 submission = like_sample(submission, final)
