@@ -57,7 +57,7 @@ class Chooser:
         for place, evaluation in enumerate(self.ordered(programs), 1):
             source = evaluation.source or ""
             if source not in self.submissions and failed < MOST_AGAIN:
-                [(score, submission)] = self._run(source, [self.final])
+                [(score, submission)] = run_again(self.executor, source, [self.final])
                 self.submissions[source] = submission if score.valid else None
                 if not score.valid:
                     failed += 1
@@ -70,35 +70,33 @@ class Chooser:
 
     def ordered(self, programs: Sequence[Evaluation]) -> list[Evaluation]:
         """Programs in the order in which they are chosen: those with scores on folds, then the others as they are."""
-
-        def loss(evaluation: Evaluation) -> float:
-            scores = self.scores.get(evaluation.source or "")
-            return -self.gain(fmean(scores)) if scores else math.inf
-
-        return sorted(programs, key=loss)
+        losses = {source: -self.gain(fmean(scores)) for source, scores in self.scores.items() if scores}
+        return sorted(programs, key=lambda evaluation: losses.get(evaluation.source or "", math.inf))
 
     def _run_on_folds(self, programs: Sequence[Evaluation], has_time: Callable[[], bool]) -> None:
         for evaluation in programs if self.folds else ():
             source = evaluation.source or ""
             if source not in self.scores and has_time():
                 began = monotonic()
-                on_folds = [score.value for score, _ in self._run(source, self.folds)]
+                on_folds = [score.value for score, _ in run_again(self.executor, source, self.folds)]
                 values = [value for value in (score_of(evaluation), *on_folds) if value is not None]
                 self.scores[source] = values if len(values) == 1 + len(self.folds) else []
                 write_whole(self.path, json.dumps(self.scores).encode())
                 self.spent_s += monotonic() - began
 
-    def _run(self, source: str, competitions: Sequence[Competition]) -> list[tuple[Score, bytes | None]]:
-        results = self.executor.run_many([(source, competition) for competition in competitions])
-        scores: list[tuple[Score, bytes | None]] = []
-        for result, competition in zip(results, competitions, strict=True):
-            if result.outcome == Outcome.INFRASTRUCTURE:
-                [result] = self.executor.run_many([(source, competition)])
-            if result.outcome == Outcome.OK and result.submission is not None:
-                scores.append((competition.grade(result.submission), result.submission))
-            else:
-                scores.append((invalid(result.detail or "no submission.csv was written"), None))
-        return scores
+
+def run_again(executor: Executor, source: str, comps: Sequence[Competition]) -> list[tuple[Score, bytes | None]]:
+    """The scores and the submissions of a program in several competitions. A failure of ours is tried once more."""
+    results = executor.run_many([(source, competition) for competition in comps])
+    scores: list[tuple[Score, bytes | None]] = []
+    for result, competition in zip(results, comps, strict=True):
+        if result.outcome == Outcome.INFRASTRUCTURE:
+            [result] = executor.run_many([(source, competition)])
+        if result.outcome == Outcome.OK and result.submission is not None:
+            scores.append((competition.grade(result.submission), result.submission))
+        else:
+            scores.append((invalid(result.detail or "no submission.csv was written"), None))
+    return scores
 
 
 def like_sample(submission: bytes, competition: Competition) -> bytes:

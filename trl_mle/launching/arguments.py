@@ -67,7 +67,7 @@ class Parser(TrlParser):
         of_accelerate = os.environ.get(LAUNCHED, "").split()
         config = {name: value for name, value in config.items() if name not in of_accelerate}
         known = {action.dest: None for action in self._actions}
-        for name in (name for name in config if name not in known):
+        if name := next((name for name in config if name not in known), None):
             raise ValueError(f"the recipe has an unknown option, {name}: {did_you_mean(name, known)}".rstrip(": "))
         return super().set_defaults_with_config(**config)
 

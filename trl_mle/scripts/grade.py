@@ -63,13 +63,12 @@ def run(args: argparse.Namespace) -> int:
         if output is not None and evaluation.valid:
             submission = Path(kept, competition.slug, "submission.csv").read_bytes()
             if (final := final_competition(competition)) is not None:
-                from trl_mle.evaluation.choosing import like_sample  # here, because it takes a second
+                from trl_mle.evaluation.choosing import like_sample, run_again  # here, because it takes a second
 
-                [again] = executor.run_many([(source, final)])
-                score = final.grade(submission := again.submission or b"")
-                if again.outcome != Outcome.OK or not score.valid:
-                    raise ValueError(f"with all labels, it makes no valid submission: {again.detail or score.error}")
-                submission = like_sample(submission, final)
+                [(score, predicted)] = run_again(executor, source, [final])
+                if predicted is None or not score.valid:
+                    raise ValueError(f"with all labels, it makes no valid submission: {score.error}")
+                submission = like_sample(predicted, final)
             write_whole(output, submission)
     names = ("reward", "detail", "duration_s", "cpu_s", "milestones", "output")
     facts = {"outcome": str(evaluation.outcome)} | {name: getattr(evaluation, name) for name in names}

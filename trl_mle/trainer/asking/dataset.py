@@ -53,7 +53,8 @@ def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig)
 def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
     """Raises `ValueError` if some rows of a trainer's datasets have unknown competitions or prompts that are too long,
     or if there is no whole batch. Prompts of an environment or a stream are checked when they arrive."""
-    if trainer.reward is not None and trainer.args.objective == "reward" and (clipped := _clipped(trainer.reward)):
+    is_judged = trainer.reward is not None and trainer.args.objective == "reward" and trainer.is_world_process_zero()
+    if is_judged and (clipped := _clipped(trainer.reward)):
         why = f"a constant guess gets the lowest reward of a valid program, {trainer.reward.floor:g}"
         logger.warning("%s, for %s: train with objective: max_at_k", why, ", ".join(clipped))
     datasets = list(eval_dataset.values()) if isinstance(eval_dataset, dict) else [eval_dataset]
