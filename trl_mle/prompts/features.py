@@ -182,7 +182,8 @@ def _means(target: str, groups: Sequence[str]) -> list[str]:
     """Adds the target's mean in the rows of `train` with the same text; for each of these, the mean in other folds."""
     lines = [
         "from sklearn.preprocessing import TargetEncoder",
-        'encoder = TargetEncoder(target_type="continuous", random_state=0).set_output(transform="pandas")',
+        "np.random.seed(0)  # for the folds",
+        'encoder = TargetEncoder(target_type="continuous").set_output(transform="pandas")',
         f"groups = [{listed(groups)}]",
         f"X_train = X_train.join(encoder.fit_transform(train[groups].astype(str), train[{quoted(target)}]))",
         "X_test = X_test.join(encoder.transform(test[groups].astype(str)))",
