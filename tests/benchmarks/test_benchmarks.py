@@ -32,7 +32,6 @@ SMALLEST = {
         "--seeds", "0", "--num_programs", "32", "--num_samples", "4",
         "--max_steps", "1", "--per_device_train_batch_size", "4", "--num_generations", "4", "--max_completion_length", "16", "--save_strategy", "no",
     ],
-    "simulated": ["--competitions", "2", "--seeds", "1", "--valid", "0.13"],
     "soak": ["--minutes", "0.001", "--batch", "12", "--tiers", "bubblewrap"],
 }  # fmt: skip
 WITH_A_MODEL = {"gpu", "own_tables", "pretrained_training", "prompts", "unseen_tasks"}
