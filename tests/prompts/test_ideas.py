@@ -42,7 +42,7 @@ def test_default_ideas_differ_and_begin_programs(name, default):
         begun = opening(comp, idea)
         ast.parse(begun.removeprefix("```python\n"))
         assert begun.endswith(idea.imports)
-        assert f"# Fit {idea.fit} to X_train and y_train, set submission" in begun
+        assert f"# Fit {idea.fit} to X_train and y_train, " in begun
         assert idea.code.strip() in begun
 
 

@@ -139,7 +139,7 @@ def test_targets_that_say_the_class_become_its_number(tmp_path, monkeypatch, val
     y = run(opening(comp), comp, tmp_path, monkeypatch)["y_train"]
     if values == [1, 0, 0]:
         assert y.tolist() == [0, 1] * 3
-        assert "set submission[targets] to its probabilities" in opening(comp)
+        assert "submission[targets] = model.predict_proba(X_test)" in opening(comp)
     else:
         assert y.equals(table[targets].astype(y.dtypes))
         assert "set submission[targets] to its predictions" in opening(comp)

@@ -33,18 +33,23 @@ def opening(comp: Competition, idea: Idea | None = None, without: Collection[str
         lines.append(f"submission = test[[{quoted(comp.id_column)}]].copy()")
     made, reads = features(comp, train, test, without)
     are_classes = _are_classes(comp, train)
-    lines += [*made, *_labels(comp, train, test, are_classes)]
+    known = [name for name in comp.target_columns if name in train.columns]
+    lacking = [str(name) for name in train.columns if name not in test.columns]
+    learnt = known or (lacking if len(lacking) == 1 else [])
+    lines += [*made, *_labels(comp, learnt, are_classes)]
     if idea is not None and idea.code and made:
         lines += ["", *idea.code.splitlines()]
-    if len(comp.target_columns) > 1:
-        what = "probabilities" if are_classes or "[0, 1]" in comp.rule else "predictions"
-        goal = f"submission[targets] to its {what}"
-    else:  # asked for the probabilities of one class, small models fail more often
-        goal = f"submission[{quoted(comp.target_columns[0])}] to its predictions"
     # With these names and words, fewer models split the rows or read the tables once more
     fit, rows = ("X_train and y_train", "X_test") if made else ("train", "test")
+    columns, what = quoted(comp.target_columns[0]), "predictions"  # of one class, small models fail with probabilities
+    if len(comp.target_columns) > 1:
+        columns, what = "targets", "probabilities" if are_classes or "[0, 1]" in comp.rule else "predictions"
+    goal = f'set submission[{columns}] to its {what} for {rows}, and write submission to "submission.csv"'
+    if what == "probabilities" and (are_classes or len(learnt) == 1):  # told in code, fewer give labels
+        write = 'submission.to_csv("submission.csv", index=False)'
+        goal = f"then submission[targets] = model.predict_proba({rows}), and {write}"
     model = "a model" if idea is None else idea.fit
-    lines += ["", f'# Fit {model} to {fit}, set {goal} for {rows}, and write submission to "submission.csv"']
+    lines += ["", f"# Fit {model} to {fit}, {goal}"]
     if idea is not None and idea.imports:
         lines.append(idea.imports)
     else:
@@ -69,14 +74,9 @@ def after_thoughts(opening: str, asked: str) -> str:
     return f"\n</think>\n\n{opening}" if opening and asked.rstrip().endswith("<think>") else opening
 
 
-def _labels(comp: Competition, train: pd.DataFrame, test: pd.DataFrame, are_classes: bool) -> list[str]:
-    """
-    Defines `y_train`, if it is known what to learn, and several `targets`. Where these say which class a row has,
-    `y_train` is its number: most classifiers take nothing else.
-    """
-    known = [name for name in comp.target_columns if name in train.columns]
-    lacking = [str(name) for name in train.columns if name not in test.columns]
-    learnt = known or (lacking if len(lacking) == 1 else [])
+def _labels(comp: Competition, learnt: list[str], are_classes: bool) -> list[str]:
+    """Defines `y_train`, if it is known what to learn, and several `targets`. Where these say which class a row has,
+    `y_train` is its number: most classifiers take nothing else."""
     targets = list(comp.target_columns)
     lines = []
     if len(learnt) == 1:
