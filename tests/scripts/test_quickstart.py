@@ -137,4 +137,4 @@ def test_a_pretrained_model_is_evaluated_first(quickstart, commands, tmp_path):
     assert of(train, "--model_name_or_path") == "my/model"
     recipe = find_recipe(of(train, "--config")).read_text()
     assert f"\nmax_completion_length: {of(before, '--max_completion_length')}\n" in recipe
-    assert f"\nnum_generations: {of(before, '--batch_size')}\n" in recipe
+    assert f"\nideas: {of(before, '--ideas')}\n" in recipe

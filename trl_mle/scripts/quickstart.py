@@ -104,7 +104,7 @@ def commands(settings: dict[str, Any], folder: Path, sandbox: str) -> Iterator[l
     else:
         train += ["--config", "quickstart-pretrained", *device_options()]
         evaluate += ["--num_samples", 32, "--batch_size", 16, "--max_completion_length", 256]
-        evaluate += ["--program_timeout_s", 30]
+        evaluate += ["--program_timeout_s", 30, "--ideas", "default"]
     is_trained = any((policy / file).is_file() for file in ("model.safetensors", "adapter_model.safetensors"))
     can_resume = any(policy.glob("checkpoint-*/trainer_state.json"))  # which is written last
     if can_resume:
