@@ -30,9 +30,6 @@ before the first run of these:
 - Arms: `ideas, varied`; `asked, ideas, varied`: the same with a learning rate of 0, so that prompts are chosen in the same way.
 - Primary outcome and rule as above, `ideas, varied` less `asked, ideas, varied`, then less `ideas`.
 
-Written down before its first run (2026-11-29): `max_at_k, rescued` is `max_at_k` of the earlier outcomes, which ended on digits with seed 0 without a
-valid program after steps with 0.94 valid. Is it valid in the end, now that training goes back to its best weights? One run: an example.
-
 Written down before its first run: with a GPU, `gpu.py --part queue` measures all arms with seeds 0, 1 and 2, and then, in a folder of their
 own, `ideas` and `asked, ideas` of Qwen2.5-Coder-1.5B-Instruct, with a learning rate of 5e-5 and 64 programs a step: 1,600 programs each.
 
@@ -70,7 +67,6 @@ IDEAS = {"ideas": "default", "num_generations": 8, "max_at_k": 4}
 ARMS: dict[str, dict[str, Any]] = {
     "ideas": {"objective": "max_at_k", **IDEAS},
     "shared": {"objective": "credit.Shared"},
-    "max_at_k, rescued": {"objective": "max_at_k"},
     "ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5},
     "asked, ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5, "learning_rate": 0.0},
     "asked, ideas": {"ideas": "default"},

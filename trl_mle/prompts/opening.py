@@ -41,11 +41,12 @@ def opening(comp: Competition, idea: Idea | None = None, without: Collection[str
         lines += ["", *idea.code.splitlines()]
     # With these names and words, fewer models split the rows or read the tables once more
     fit, rows = ("X_train and y_train", "X_test") if made else ("train", "test")
-    columns, what = quoted(comp.target_columns[0]), "predictions"  # of one class, small models fail with probabilities
+    # Small models fail more often if they are asked for the probabilities of a single class
+    columns, what = quoted(comp.target_columns[0]), "predictions"
     if len(comp.target_columns) > 1:
         columns, what = "targets", "probabilities" if are_classes or "[0, 1]" in comp.rule else "predictions"
     goal = f'set submission[{columns}] to its {what} for {rows}, and write submission to "submission.csv"'
-    if what == "probabilities" and (are_classes or len(learnt) == 1):  # told in code, fewer give labels
+    if what == "probabilities" and (are_classes or len(learnt) == 1):  # code keeps small models from giving labels
         write = 'submission.to_csv("submission.csv", index=False)'
         goal = f"then submission[targets] = model.predict_proba({rows}), and {write}"
     model = "a model" if idea is None else idea.fit
