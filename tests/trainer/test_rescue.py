@@ -66,6 +66,13 @@ def test_resumes_exactly(tiny_model, whole, tmp_path, step):
     assert equal(weights_of(again.model), weights_of(trainer.model))
 
 
+def test_never_goes_back_to_a_step_that_failed(tiny_model, tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "LOST_AFTER", 2)  # the third step ends the best three
+    trainer = make(tiny_model, tmp_path)
+    trainer.train()
+    assert trainer.rescue.metrics()["rescues"] == 0
+
+
 def test_ends_when_nothing_is_new(tiny_model, tmp_path, caplog):
     trainer = make(tiny_model, tmp_path, max_steps=20, stop_when_stale=True)
     trainer.train()

@@ -68,7 +68,7 @@ class Rescue(TrainerCallback):
                 seen.append(quality)
                 state.new_step, self._said = step, False
         state.recent = [*state.recent, [recent_valid, len(judged)]][-WINDOW:]
-        if len(state.recent) < WINDOW or state.share() <= state.best_share:
+        if len(state.recent) < WINDOW or min(state.share(), recent_valid / len(judged)) <= state.best_share:
             return
         if sum(valid for valid, _ in state.recent) >= LEAST_VALID:
             state.best_share, state.best_step = state.share(), step
