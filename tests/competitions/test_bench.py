@@ -144,10 +144,7 @@ def test_nothing_waits_for_a_submission_that_takes_long_to_grade(data, ranks, mo
     monkeypatch.setattr(module, "LEAST_S", 3.0)
     ranks.grade(ranks.sample_submission)  # starts the process
     wine = load_competition("wine")
-    submissions = {
-        ranks: as_csv(data[1].assign(kinds="HANG")),
-        wine: wine.sample_submission.read_bytes(),
-    }
+    submissions = {ranks: as_csv(data[1].assign(kinds="HANG")), wine: wine.sample_submission.read_bytes()}
 
     reward = MLEReward([ranks, wine], Runs(submissions), show_progress=False)
     hangs, other = reward.submit([("```python\nx = 1\n```", comp) for comp in (ranks, wine)])

@@ -159,13 +159,7 @@ def test_nomad_is_compared_in_file_order_and_needs_no_id(comps):
 
 @pytest.mark.parametrize(
     ("name", "excess", "valid"),
-    [
-        (SPOOKY, 1e-5, True),
-        (LEAVES, -1e-5, True),
-        (SPOOKY, 1.2e-5, False),
-        (LMSYS, -4e-7, True),
-        (LMSYS, 6e-7, False),
-    ],
+    [(SPOOKY, 1e-5, True), (LEAVES, -1e-5, True), (SPOOKY, 1.2e-5, False), (LMSYS, -4e-7, True), (LMSYS, 6e-7, False)],
 )
 def test_row_sums(name, excess, valid, comps):
     answers = right_answers(name)

@@ -20,12 +20,7 @@ def thresholds_of(name, metric="roc_auc"):
 
 @pytest.mark.parametrize(
     ("teams", "gold", "silver", "bronze"),
-    [
-        (99, 9, 19, 39),
-        (249, 10, 49, 99),
-        (250, 10, 50, 100),
-        (1000, 12, 50, 100),
-    ],
+    [(99, 9, 19, 39), (249, 10, 49, 99), (250, 10, 50, 100), (1000, 12, 50, 100)],
 )
 @pytest.mark.parametrize("higher_is_better", [True, False])
 def test_kaggles_rule(teams, gold, silver, bronze, higher_is_better):

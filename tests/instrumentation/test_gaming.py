@@ -133,9 +133,7 @@ sys.stdout = Tee()
 """,
 }
 # Tricks that work. The nonce is a constant of the running code, where a program in the same process can find it.
-RESIDUAL = {
-    "searches the constants of its code": "forge(repr(sys._getframe().f_code.co_consts))",
-}
+RESIDUAL = {"searches the constants of its code": "forge(repr(sys._getframe().f_code.co_consts))"}
 
 
 def program(trick):
