@@ -33,7 +33,8 @@ before the first run of these:
 Written down before its first run: does a run that is about to die come back? `rescued`: `max_at_k` without ideas, of which three of nine runs
 died or never began, on digits with seed 0, where one had none of 16 valid from step 11 on, with six times its learning rate. Outcome: valid
 programs of each step, rescues, and the valid share of the last six steps and afterwards. (With three times the rate, stopped after twelve steps:
-7 12 13 13 16 0 3 15 16 16 16 16 of 16 valid, without a rescue.)
+7 12 13 13 16 0 3 15 16 16 16 16 of 16 valid, without a rescue. With six times the rate, 7 6 0 0: no weights were kept before the third step; they
+are now.)
 
 Written down before its first run: with a GPU, `gpu.py --part queue` measures all arms with seeds 0, 1 and 2, and then, in a folder of their
 own, `ideas` and `asked, ideas` of Qwen2.5-Coder-1.5B-Instruct, with a learning rate of 5e-5 and 64 programs a step: 1,600 programs each.

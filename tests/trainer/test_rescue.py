@@ -5,13 +5,14 @@ from support.toy_trainer import equal, make_trainer, weights_of
 from transformers import TrainerCallback
 
 
-LOST_AFTER, STEPS = 4, 9  # steps
+STEPS = 9
+VALID = [3, 3, 3, 3]  # of four programs, in the first steps; in later ones, none is valid
 
 
 def outcomes(completions, log_extra, trainer_state, **kwargs):
-    """Programs are valid, each with a score of its own, in the first steps only."""
+    """Each valid program has a score of its own."""
     step = trainer_state.global_step
-    valid = [step < LOST_AFTER and i % 4 > 0 for i in range(len(completions))]
+    valid = [i % 4 < dict(enumerate(VALID)).get(step, 0) for i in range(len(completions))]
     scores = [step + sum(map(ord, item[0]["content"])) % 97 / 100 for item in completions]
     log_extra("outcome", ["ok" if item else "error" for item in valid])
     log_extra("quality", [score if item else None for item, score in zip(valid, scores, strict=True)])
@@ -45,11 +46,10 @@ def whole(tiny_model, tmp_path_factory):
 
 def test_goes_back_to_the_weights_that_wrote_the_best_programs(whole):
     trainer, weights = whole
-    # Three quarters are valid up to step 4: the first three steps are as good as the next, and the first are kept.
-    # After steps 5, 6 and 7, none of three steps' is: the share falls below a quarter after step 7
-    assert not equal(weights[7], weights[3])
-    assert equal(weights[8], weights[3])
-    assert not equal(weights[9], weights[3])  # training goes on
+    # Six are valid in each of four steps: the second, with twelve so far, is the best. After step 7, none of three steps' programs is valid
+    assert not equal(weights[7], weights[2])
+    assert equal(weights[8], weights[2])
+    assert not equal(weights[9], weights[2])  # training goes on
     rates = [entry["learning_rate"] for entry in trainer.state.log_history if "learning_rate" in entry]
     assert rates[-1] == rates[0] / 2
     # The optimizer began anew: it has seen the steps 8 and 9
@@ -67,14 +67,15 @@ def test_resumes_exactly(tiny_model, whole, tmp_path, step):
 
 
 def test_never_goes_back_to_a_step_that_failed(tiny_model, tmp_path, monkeypatch):
-    monkeypatch.setitem(globals(), "LOST_AFTER", 2)  # the third step ends the best three
+    monkeypatch.setitem(globals(), "VALID", [0, 4, 4, 1])  # the last three are the best three
     trainer = make(tiny_model, tmp_path)
+    trainer.add_callback(weights := Weights())
     trainer.train()
-    assert trainer.rescue.metrics()["rescues"] == 0
+    assert equal(weights.of[7], weights.of[3])
 
 
 def test_ends_when_nothing_is_new(tiny_model, tmp_path, caplog):
     trainer = make(tiny_model, tmp_path, max_steps=20, stop_when_stale=True)
     trainer.train()
-    assert trainer.state.global_step == LOST_AFTER + 8
+    assert trainer.state.global_step == len(VALID) + 8
     assert "no new score since step 4: training ends" in caplog.text

@@ -25,7 +25,7 @@ WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
 
 @dataclass
 class _State:
-    best_share: float = 0.0  # of valid programs in three steps
+    best_share: float = 0.0  # of valid programs in three steps, or in the first
     best_step: int = 0
     rescues: int = 0
     recent: list[list[int]] = field(default_factory=list)  # valid programs, and all, of the last steps
@@ -68,7 +68,7 @@ class Rescue(TrainerCallback):
                 seen.append(quality)
                 state.new_step, self._said = step, False
         state.recent = [*state.recent, [recent_valid, len(judged)]][-WINDOW:]
-        if len(state.recent) < WINDOW or min(state.share(), recent_valid / len(judged)) <= state.best_share:
+        if min(state.share(), recent_valid / len(judged)) <= state.best_share:
             return
         if sum(valid for valid, _ in state.recent) >= LEAST_VALID:
             state.best_share, state.best_step = state.share(), step
