@@ -50,7 +50,6 @@ ARMS: dict[str, dict[str, Any]] = {
     "reward": {"duration_weighting": "none"},
     "mean_rank": {"objective": "mean_rank"},
     "max_at_k": {"objective": "max_at_k"},
-    "shared": {"objective": "credit.Shared"},  # written down on 2026-11-29, before its first run: less `max_at_k`, primary the best of 128
 }
 # All are part of a cell's setting, but for these two: cells of other machines, and of the time before an option, are the same
 UNRECORDED = {
