@@ -1,23 +1,28 @@
-"""An objective on trial: credit for what is new (`objective: credit.Shared`, where this folder is on the path)."""
+"""An objective on trial: the best of k alone (`objective: credit.Whole`, where this folder is on the path)."""
+
+from typing import Any
 
 import torch
+from scipy.stats import rankdata
 
-from trl_mle.trainer.gradient.objectives import Group, Ranked
+from trl_mle.trainer.advantages import VALID_STEP, best_of_k_gains, standardized
+from trl_mle.trainer.gradient.objectives import Group
 
 
-class Shared(Ranked):
+class Whole:
     """
-    `max_at_k`, but copies share a positive advantage: completions of a group that have the same score, or are the same program. Negative
-    advantages shrink by the share of the positive ones that is left, and by its root once half of the group is valid.
+    The expected best of k of the whole group, where a failure has the lowest rank: as `max_at_k`, without a part for valid programs. So
+    what fails often, and is good where it does not, is not unlearnt. Progress counts in groups without a valid program alone.
     """
+
+    def __init__(self, args: Any):
+        pass
 
     def advantages(self, group: Group) -> torch.Tensor:
-        before = super().advantages(group).double()
         valid = ~group.quality.isnan()
-        same = (group.quality[:, None] == group.quality) | (group.program[:, None] == group.program)
-        copies = (same & valid[:, None] & valid).sum(1).clamp(min=1)
-        rises = before > 0
-        after = torch.where(valid & rises, before / copies, before)
-        kept = after[rises].sum() / before[rises].sum() if rises.any() else before.new_tensor(1.0)
-        power = 0.5 if valid.double().mean() >= 0.5 else 1.0
-        return torch.where(before < 0, before * kept**power, after)
+        if not valid.any():
+            return standardized(group.progress, VALID_STEP)
+        n = len(valid)
+        ranks = torch.zeros(n, dtype=torch.float64)
+        ranks[valid] = torch.from_numpy(rankdata(group.quality[valid])) / valid.sum()
+        return standardized(n * best_of_k_gains(ranks, min(8, n // 2)))

@@ -50,6 +50,9 @@ ARMS: dict[str, dict[str, Any]] = {
     "reward": {"duration_weighting": "none"},
     "mean_rank": {"objective": "mean_rank"},
     "max_at_k": {"objective": "max_at_k"},
+    "whole": {
+        "objective": "credit.Whole"
+    },  # written down on 2026-11-29, after two runs of the quickstart: less `max_at_k`
 }
 # All are part of a cell's setting, but for these two: cells of other machines, and of the time before an option, are the same
 UNRECORDED = {

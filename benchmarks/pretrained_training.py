@@ -8,13 +8,13 @@ Questions that docs/results.md answers have left this file; commit 84082e1 has t
 here. Written down before the first run (2026-11-28):
 
 - Question: with ideas in its prompts, does a model that is trained find better programs than the same model asked with the same ideas, at
-  equal programs? And does credit that copies share help?
+  equal programs?
 - Qwen2.5-Coder-0.5B-Instruct in bfloat16 with LoRA. 24 steps of 16 programs in two groups, each with one idea of the default list in turn, and
   64 samples afterwards with the same ideas: 448 programs. At most 192 tokens. The mirror of nomad2018-predict-transparent-conductors and digits
   first, then the mirror of spooky-author-identification; seeds 0 and 1. Half of the hidden rows choose, the others are reported.
-- Arms: `ideas` (`max_at_k`, k = 4); `shared` (without ideas, `credit.Shared`, in one group, k = 8). Asked: `asked, ideas`. From earlier outcomes: the
-  0.5B and the 1.5B asked without ideas, and trained with `reward` and `max_at_k`. (`ideas, shared` left before its first run: no better in the
-  simulation of docs/results.md, "Objectives".)
+- Arms: `ideas` (`max_at_k`, k = 4). Asked: `asked, ideas`. From earlier outcomes: the 0.5B and the 1.5B asked without ideas, and trained with
+  `reward` and `max_at_k`. (Credit that copies share left before its first run: no better in the simulation of docs/results.md, "Objectives", and
+  with the tiny policy.)
 - Primary outcome: of the best of all 448 programs, chosen on the rows that training sees, the score on the others, as its rank among the
   different scores of all cells of its competition (0 worst, 1 best; 0 without a valid program). `ideas` less `asked, ideas`, paired by
   competition and seed, with a 95% interval; then less the 0.5B and the 1.5B asked without ideas.
@@ -35,6 +35,9 @@ died or never began, on digits with seed 0, where one had none of 16 valid from 
 programs of each step, rescues, and the valid share of the last six steps and afterwards. (With three times the rate, stopped after twelve steps:
 7 12 13 13 16 0 3 15 16 16 16 16 of 16 valid, without a rescue. With six times the rate, 7 6 0 0: no weights were kept before the third step; they
 are now.)
+
+Written down on 2026-11-29, before its first run: does `ideas, whole`, the best of k of the whole group without a part for valid programs, find
+better programs than `ideas`? Primary outcome as above.
 
 Written down before its first run: with a GPU, `gpu.py --part queue` measures all arms with seeds 0, 1 and 2, and then, in a folder of their
 own, `ideas` and `asked, ideas` of Qwen2.5-Coder-1.5B-Instruct, with a learning rate of 5e-5 and 64 programs a step: 1,600 programs each.
@@ -72,7 +75,7 @@ COMPETITIONS = "mirror:nomad2018-predict-transparent-conductors", "digits", "mir
 IDEAS = {"ideas": "default", "num_generations": 8, "max_at_k": 4}
 ARMS: dict[str, dict[str, Any]] = {
     "ideas": {"objective": "max_at_k", **IDEAS},
-    "shared": {"objective": "credit.Shared"},
+    "ideas, whole": {**IDEAS, "objective": "credit.Whole", "max_at_k": None},
     "rescued": {"objective": "max_at_k"},  # with `--learning_rate 1.2e-3`, in a folder of its own
     "ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5},
     "asked, ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5, "learning_rate": 0.0},

@@ -66,12 +66,12 @@ def test_it_runs(name, tmp_path):
 @pytest.mark.slow
 def test_a_model_is_trained_and_compared_with_itself_asked(solution_model, tmp_path):
     options = ["--model", solution_model.path, "--competitions", "wine", "--seeds", "0", "--output", tmp_path]
-    sizes = ["--steps", "1", "--samples", "8", "--arms", "shared", "asked, ideas"]
+    sizes = ["--steps", "1", "--samples", "8", "--arms", "ideas, whole", "asked, ideas"]
     table = run("pretrained_training", *options, *sizes)
     assert "less" not in table  # of a single pair
     lines = [json.loads(line) for line in (tmp_path / "cells.jsonl").read_text().splitlines()]
     assert [(line["arm"], len(line["seen"]), len(line["held_out"])) for line in lines] == [
-        ("shared", 24, 24),
+        ("ideas, whole", 24, 24),
         ("asked, ideas", 24, 24),
     ]
     cells = (tmp_path / "cells.jsonl").read_bytes()
