@@ -30,12 +30,6 @@ before the first run of these:
 - Arms: `ideas, varied`; `asked, ideas, varied`: the same with a learning rate of 0, so that prompts are chosen in the same way.
 - Primary outcome and rule as above, `ideas, varied` less `asked, ideas, varied`, then less `ideas`.
 
-Written down before its first run: does a run that is about to die come back? `rescued`: `max_at_k` without ideas, of which three of nine runs
-died or never began, on digits with seed 0, where one had none of 16 valid from step 11 on, with six times its learning rate. Outcome: valid
-programs of each step, rescues, and the valid share of the last six steps and afterwards. (With three times the rate, stopped after twelve steps:
-7 12 13 13 16 0 3 15 16 16 16 16 of 16 valid, without a rescue. With six times the rate, 7 6 0 0: no weights were kept before the third step; they
-are now.)
-
 Written down on 2026-11-29, before its first run: does `ideas, whole`, the best of k of the whole group without a part for valid programs, find
 better programs than `ideas`? Primary outcome as above.
 
@@ -76,7 +70,6 @@ IDEAS = {"ideas": "default", "num_generations": 8, "max_at_k": 4}
 ARMS: dict[str, dict[str, Any]] = {
     "ideas": {"objective": "max_at_k", **IDEAS},
     "ideas, whole": {**IDEAS, "objective": "credit.Whole", "max_at_k": None},
-    "rescued": {"objective": "max_at_k"},  # with `--learning_rate 1.2e-3`, in a folder of its own
     "ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5},
     "asked, ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5, "learning_rate": 0.0},
     "asked, ideas": {"ideas": "default"},
