@@ -74,7 +74,7 @@ def best_of_k(
     ranks = np.sort(np.random.default_rng(seed).integers(0, n, (resamples, n)), axis=1)
     shown, shown_resampled = ranked[np.newaxis], ranked[ranks]
     if reported is not None:
-        of_ranks = np.array(reported, float)[order]
+        of_ranks = np.where(np.isnan(ranked), np.nan, np.array(reported, float)[order])
         _, equals = np.unique(ranked, return_inverse=True)
         shown = _means_of_equals(of_ranks[np.newaxis], equals[np.newaxis])
         shown_resampled = _means_of_equals(of_ranks[ranks], equals[ranks])
