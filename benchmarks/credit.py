@@ -25,4 +25,4 @@ class Whole:
         n = len(valid)
         ranks = torch.zeros(n, dtype=torch.float64)
         ranks[valid] = torch.from_numpy(rankdata(group.quality[valid])) / valid.sum()
-        return standardized(n * best_of_k_gains(ranks, min(8, n // 2)))
+        return standardized(best_of_k_gains(ranks, min(8, n // 2)))

@@ -42,9 +42,8 @@ def test_default_ideas_differ_and_begin_programs(name, default):
         begun = opening(comp, idea)
         ast.parse(begun.removeprefix("```python\n"))
         assert begun.endswith(idea.imports)
-        begins = (
-            "then" if len(comp.target_columns) > 2 else "set"
-        )  # probabilities of several classes are asked for in code
+        # Probabilities of several classes are asked for in code
+        begins = "then" if len(comp.target_columns) > 2 else "set"
         assert f"# Fit {idea.fit} to X_train and y_train, {begins} submission[" in begun
         assert idea.code.strip() in begun
 

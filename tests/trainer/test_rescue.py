@@ -12,7 +12,7 @@ VALID = [3, 3, 3, 3]  # of four programs, in the first steps; in later ones, non
 def outcomes(completions, log_extra, trainer_state, **kwargs):
     """Each valid program has a score of its own."""
     step = trainer_state.global_step
-    valid = [i % 4 < dict(enumerate(VALID)).get(step, 0) for i in range(len(completions))]
+    valid = [step < len(VALID) and i % 4 < VALID[step] for i in range(len(completions))]
     scores = [step + sum(map(ord, item[0]["content"])) % 97 / 100 for item in completions]
     log_extra("outcome", ["ok" if item else "error" for item in valid])
     log_extra("quality", [score if item else None for item, score in zip(valid, scores, strict=True)])
@@ -46,7 +46,8 @@ def whole(tiny_model, tmp_path_factory):
 
 def test_goes_back_to_the_weights_that_wrote_the_best_programs(whole):
     trainer, weights = whole
-    # Six are valid in each of four steps: the second, with twelve so far, is the best. After step 7, none of three steps' programs is valid
+    # Six are valid in each of four steps: the second, with twelve so far, is the best. After step 7, none of the programs
+    # of three steps is valid
     assert not equal(weights[7], weights[2])
     assert equal(weights[8], weights[2])
     assert not equal(weights[9], weights[2])  # training goes on

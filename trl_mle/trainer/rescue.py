@@ -25,7 +25,7 @@ WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
 
 @dataclass
 class _State:
-    best_share: float = 0.0  # of valid programs in three steps, or in the first
+    best_share: float = 0.0  # of valid programs, in up to three steps
     best_step: int = 0
     rescues: int = 0
     recent: list[list[int]] = field(default_factory=list)  # valid programs, and all, of the last steps
