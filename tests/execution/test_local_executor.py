@@ -361,8 +361,9 @@ def family_of_the_only_program(executor: LocalExecutor) -> list[psutil.Process]:
                 parent = psutil.Process(warm_parent.process.pid)
                 below = parent.children(recursive=True)
                 if len(below) == depth:
-                    time.sleep(0.5)  # the program may not have started yet
-                    return [parent, *below][-3:]
+                    time.sleep(0.5)  # the program may not have started yet, or have ended
+                    if parent.children(recursive=True) == below:
+                        return [parent, *below][-3:]
         time.sleep(0.05)
     raise AssertionError("no program runs")
 
