@@ -1,5 +1,5 @@
 # make quickstart    train a tiny policy to write Kaggle solutions, on a CPU, without a download
-# make quickstart MODEL=…  the same with a pretrained model: a folder or a Hub id; hours on a CPU
+# make quickstart MODEL=…  the same with a pretrained model: a folder or a Hub id; one to two hours on a CPU
 # make resume        resume an interrupted quickstart, with its competition and seed
 # make test          set everything up and run the tests
 # make test-slow     the tests of sharded engines, killed runs, real tables, every benchmark

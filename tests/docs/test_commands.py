@@ -131,6 +131,6 @@ def test_python_trains(program_model, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = next(block for block in blocks(ROOT / "README.md", "python") if "MLEGRPOTrainer(" in block)
     small = "max_steps=1, max_completion_length=8, report_to='none', max_prompt_length=None"
-    text = text.replace('"Qwen/Qwen2.5-0.5B-Instruct"', repr(str(program_model))).replace("max_steps=100", small)
+    text = text.replace('"Qwen/Qwen2.5-Coder-0.5B-Instruct"', repr(str(program_model))).replace("max_steps=100", small)
     exec(compile(text, "README.md", "exec"), {})
     assert list(Path("outputs/digits/checkpoint-1").glob("*.safetensors"))
