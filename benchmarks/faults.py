@@ -109,8 +109,8 @@ FAULTS = [
         "trainer",
         "a run whose valid programs vanish goes on",
         "trainer/rescue.py",
-        "own.share() < LOST * own.best_share",
-        "own.share() < 0 * own.best_share",
+        "valid < LOST * expected",
+        "valid < 0 * expected",
     ),
     Fault("trainer", "an optimizer keeps its moments", "trainer/rescue.py", "        optimizer.state.clear()\n", ""),
     Fault(

@@ -131,10 +131,10 @@ def test_images_become_pixels(tmp_path, monkeypatch, suffix):
         assert X.mean(axis=1).round().tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("values", [[1, 0, 0], [1, 1, 0]])
+@pytest.mark.parametrize("values", [[1, 0, 0], [1, 1, 0], [1] * 8])
 def test_targets_that_say_the_class_become_its_number(tmp_path, monkeypatch, values):
-    targets = ["x", "y", "z"]
-    table = pd.DataFrame([values, [0, 1, 0]] * 3, columns=targets).assign(id=range(6), a=range(6))
+    targets = [*"stuvwxyz"][-len(values) :]
+    table = pd.DataFrame([values, [0, 1, *values[2:]]] * 3, columns=targets).assign(id=range(6), a=range(6))
     comp = make(tmp_path, table, table.drop(columns=targets), targets=targets)
     y = run(opening(comp), comp, tmp_path, monkeypatch)["y_train"]
     if values == [1, 0, 0]:

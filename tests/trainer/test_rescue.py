@@ -1,8 +1,16 @@
 """A run whose valid programs vanish goes back, and one that finds nothing new says so."""
 
+import random
+
 import pytest
+import torch
+from accelerate import PartialState
 from support.toy_trainer import equal, make_trainer, weights_of
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerControl
+
+from trl_mle.rewards import Evaluation
+from trl_mle.trainer.batch import Completion
+from trl_mle.trainer.rescue import Rescue
 
 
 STEPS = 9
@@ -46,11 +54,10 @@ def whole(tiny_model, tmp_path_factory):
 
 def test_goes_back_to_the_weights_that_wrote_the_best_programs(whole):
     trainer, weights = whole
-    # Six are valid in each of four steps: the second, with twelve so far, is the best. After step 7, none of the programs
-    # of three steps is valid
-    assert not equal(weights[7], weights[2])
-    assert equal(weights[8], weights[2])
-    assert not equal(weights[9], weights[2])  # training goes on
+    # Six are valid in each of four steps. After step 7, none of the programs of three steps is valid
+    assert not equal(weights[7], weights[4])
+    assert equal(weights[8], weights[4])
+    assert not equal(weights[9], weights[4])  # training goes on
     rates = [entry["learning_rate"] for entry in trainer.state.log_history if "learning_rate" in entry]
     assert rates[-1] == rates[0] / 2
     # The optimizer began anew: it has seen the steps 8 and 9
@@ -75,8 +82,31 @@ def test_never_goes_back_to_a_step_that_failed(tiny_model, tmp_path, monkeypatch
     assert equal(weights.of[7], weights.of[3])
 
 
+def test_only_fewer_than_expected_are_a_loss():
+    """Neither a hard competition, nor programs sampled before weights were put back."""
+    PartialState()  # for its warnings
+    rescue, rng = Rescue(torch.nn.Linear(1, 1), stops_when_stale=False), random.Random(0)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+
+    def step(number, valid=1.0, staleness=None):
+        name, share = f"task {number % 8}", valid * (0.9 if number % 8 < 2 else 0.05)
+        qualities = [rng.random() if rng.random() < share else None for _ in range(64)]
+        evaluations = [Evaluation(0.0, quality=quality) for quality in qualities]
+        items = [Completion(name, "scratch", None, None, item, staleness=staleness) for item in evaluations]
+        rescue.observe(items, number)
+        rescue.on_step_end(None, None, TrainerControl(), optimizer=optimizer, lr_scheduler=None)
+        return rescue.metrics()["rescues"]
+
+    assert [step(number) for number in range(80)] == [0.0] * 80
+    assert rescue.state_dict()["kept_step"] > 70
+    lost = next(number for number in range(80, 100) if step(number, valid=0.0))
+    assert lost < 90
+    assert [step(number, valid=0.0, staleness=number - lost) for number in range(lost + 1, lost + 9)] == [1.0] * 8
+    assert [step(number) for number in range(100, 140)] == [1.0] * 40
+
+
 def test_ends_when_nothing_is_new(tiny_model, tmp_path, caplog):
     trainer = make(tiny_model, tmp_path, max_steps=20, stop_when_stale=True)
     trainer.train()
     assert trainer.state.global_step == len(VALID) + 8
-    assert "no new score since step 4: training ends" in caplog.text
+    assert "no new score in 8 steps: training ends" in caplog.text

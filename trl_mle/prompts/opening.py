@@ -99,6 +99,8 @@ def _labels(comp: Competition, learnt: list[str], are_classes: bool) -> list[str
         lines.append(f"targets = [{listed(targets)}]")
     if are_classes:
         lines.append("y_train = train[targets].to_numpy().argmax(axis=1)  # the number of the target that is 1")
+    elif lines and learnt == targets and len(targets) > MOST_NAMES:
+        lines.append("y_train = train[targets]")
     return lines
 
 

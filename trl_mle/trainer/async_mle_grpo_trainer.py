@@ -26,7 +26,8 @@ class ReplayedBatch(Batch):
         if self.logps_taken or self.rollouts[0].policy_logps is None:
             return None
         self.logps_taken = True
-        rows = [torch.tensor(rollout.policy_logps) for rollout in self.rollouts]
+        # A token that vLLM knows no probability of (`None`) is as if it had been certain: its ratio is small
+        rows = [torch.tensor([logp or 0.0 for logp in rollout.policy_logps or []]) for rollout in self.rollouts]
         return torch.stack([torch.nn.functional.pad(row, (0, width - len(row))) for row in rows])
 
 

@@ -28,10 +28,11 @@ class Completion:
     evaluation: Evaluation  # with a bounded output
     weight: float | None = None  # of its advantage; `None` until it is computed
     idea: str | None = None  # the name of what the prompt asks to fit
+    staleness: int | None = None  # steps since it was sampled, if others were sampled since
 
     @classmethod
     def of(cls, row: Row, evaluation: Evaluation) -> "Completion":
-        columns: dict[str, Any] = {name: row.get(name) for name in ("competition", *SCRATCH, "idea")}
+        columns: dict[str, Any] = {name: row.get(name) for name in ("competition", *SCRATCH, "idea", "staleness")}
         return cls(evaluation=evaluation.shortened(), **columns)
 
     def beats(self, score: float | None, competitions: Mapping[str, Competition]) -> bool | None:

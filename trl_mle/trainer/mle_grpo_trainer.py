@@ -174,7 +174,7 @@ class MLEGRPOTrainer(GRPOTrainer):
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         plain, output["advantages"] = output["advantages"], batch.weighted(output["advantages"])
         of_all = gather_object(batch.paid(plain, output["advantages"], output["completion_mask"]))
-        if self.model.training:
+        if self.model.training and self.args.duration_weighting != "none":
             self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
         # TRL has already flushed its extra columns; add this one to the same place, once per batch
         logs["extra"]["weighted_advantage"].extend(weighted for _, weighted, *_ in of_all)

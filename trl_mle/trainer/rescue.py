@@ -1,7 +1,8 @@
-"""Goes back to a run's best weights when its programs stop being valid, and notices when it finds nothing new."""
+"""Goes back to earlier weights when programs stop being valid, and notices when a run finds nothing new."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,85 +17,101 @@ from trl_mle.trainer.batch import Completion
 
 logger = get_logger(__name__)  # for the main process
 
-WINDOW = 3  # steps
-LOST = 0.25  # of the best share of valid programs
-LEAST_VALID = 8  # valid programs of the best steps; fewer may be missing by chance
+STEPS = range(3, 25)  # of the run's last ones that are looked at: as few as lead to expect enough valid programs
+ENOUGH = 16  # fewer may be missing by chance
+LOST = 0.25  # of those expected
 STALE_STEPS = 8  # without a score that the run had not seen
-WEIGHTS_FILE = "best_weights.safetensors"  # in a checkpoint
+WEIGHTS_FILE = "kept_weights"  # in a checkpoint; vLLM would take any `*.safetensors` for the model's
+
+Counts = dict[str, list[int]]  # valid programs, and all, of each competition
 
 
 @dataclass
 class _State:
-    best_share: float = 0.0  # of valid programs, in up to three steps
-    best_step: int = 0
+    steps: list[Counts] = field(default_factory=list)  # but those after which weights were put back
+    age: int = 0  # steps since weights were put back
+    kept_step: int = 0  # whose weights are kept
     rescues: int = 0
-    recent: list[list[int]] = field(default_factory=list)  # valid programs, and all, of the last steps
     scores: dict[str, list[float]] = field(default_factory=dict)  # that were seen, of each competition
-    new_step: int = 0  # the last step with a new score
-    step: int = 0
+    stale: int = 0  # steps since the last new one
 
-    def share(self) -> float:
-        return sum(valid for valid, _ in self.recent) / sum(count for _, count in self.recent)
+
+def _total(steps: Sequence[Counts]) -> Counts:
+    names = dict.fromkeys(chain(*steps))
+    return {name: [sum(step.get(name, (0, 0))[i] for step in steps) for i in (0, 1)] for name in names}
+
+
+def _expected(step: Counts, known: Counts) -> float:
+    """How many programs of a step are valid if each competition has the share of valid ones that is known."""
+    return sum(count * known[name][0] / known[name][1] for name, (_, count) in step.items() if name in known)
 
 
 class Rescue(TrainerCallback):
     """
-    Keeps a run alive: if the share of valid programs in three steps falls below a quarter of the best that it was in
-    three steps, the weights that wrote the best are put back, the optimizer forgets its moments, and the learning rate
-    is halved. Also says if no score was new for 8 steps, and then ends training if asked to.
+    Keeps a run alive: if less than a quarter of the valid programs that earlier steps of the same competitions lead to
+    expect are there, the last weights are put back that wrote as many as the run did so far, the optimizer forgets its
+    moments, and the learning rate is halved. The last three steps are looked at, or as many as lead to expect 16. Also
+    says if no score was new for 8 steps, and then ends training if asked to.
 
-    A copy of the best trainable weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP
-    spread weights over processes: there, `model` is `None`, and only a warning says what to do.
+    A copy of the weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP spread weights
+    over processes: there, `model` is `None`, and only a warning says what to do.
     """
 
     def __init__(self, model: torch.nn.Module | None, stops_when_stale: bool):
         self._model, self._stops_when_stale = model, stops_when_stale
-        self._best: dict[str, torch.Tensor] = {}  # the weights
+        self._kept: dict[str, torch.Tensor] = {}  # the weights
         self._state = _State()
-        self._said = False  # that there was no new score for long
+        self._lost = ""  # what was seen, until weights are put back
+        self._is_stale = False  # until it is said
 
     def observe(self, completions: Sequence[Completion], step: int) -> None:
         """Counts the valid programs of a step's completions, and their new scores."""
-        judged = [item for item in completions if not item.evaluation.infrastructure_failed]
-        if not judged:
-            return
-        state, recent_valid = self._state, 0
-        state.step = step
-        for item in judged:
-            if (quality := item.evaluation.quality) is None:
+        state, counts = self._state, Counts()
+        for item in completions:
+            # Those sampled before weights were put back are lost, too
+            if item.evaluation.infrastructure_failed or (item.staleness or 0) > state.age:
                 continue
-            recent_valid += 1
-            if quality not in (seen := state.scores.setdefault(item.competition or "", [])):
+            quality, name = item.evaluation.quality, item.competition or ""
+            counts = _total([counts, {name: [quality is not None, 1]}])
+            if quality is not None and quality not in (seen := state.scores.setdefault(name, [])):
                 seen.append(quality)
-                state.new_step, self._said = step, False
-        state.recent = [*state.recent, [recent_valid, len(judged)]][-WINDOW:]
-        if min(state.share(), recent_valid / len(judged)) <= state.best_share:
+                state.stale = -1
+        state.age += 1
+        if not counts:
             return
-        if sum(valid for valid, _ in state.recent) >= LEAST_VALID:
-            state.best_share, state.best_step = state.share(), step
+        state.stale += bool(state.scores)
+        self._is_stale = state.stale == STALE_STEPS
+        state.steps.append(counts)
+        own = sum(valid for valid, _ in counts.values())
+        if own and own >= _expected(counts, _total(state.steps)):
+            state.kept_step = step
             # Before they change: those that wrote these programs
-            self._best = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
+            self._kept = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
+        for count in STEPS:
+            recent = _total(state.steps[-count:])
+            expected, valid = _expected(recent, _total(state.steps[:-count])), sum(item[0] for item in recent.values())
+            if expected >= ENOUGH:
+                if valid < LOST * expected:
+                    self._lost = f"{valid} programs of {count} steps are valid, not some {expected:.0f} as before"
+                    del state.steps[-count:]
+                break
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Puts the best weights back if the programs are lost."""
-        own = self._state
-        if len(own.recent) == WINDOW and own.share() < LOST * own.best_share:
-            lost = (
-                f"step {state.global_step}: {own.share():.0%} of the programs of {WINDOW} steps were valid, after "
-                f"{own.best_share:.0%} up to step {own.best_step}"
-            )
-            own.recent = []
-            if self._best:
+        """Puts the kept weights back if the programs are lost."""
+        if self._lost:
+            step = self._state.kept_step
+            if self._kept:
                 self._go_back(kwargs["optimizer"], kwargs["lr_scheduler"])
-                logger.warning("%s: back to the weights of that time, with half the learning rate", lost)
+                logger.warning("%s: back to the weights of step %d, with half the learning rate", self._lost, step)
             else:
-                logger.warning("%s: resume from a checkpoint of that time with half the learning_rate", lost)
-        if own.new_step and own.step - own.new_step >= STALE_STEPS and not self._said:
-            self._said = True
+                logger.warning("%s: resume from step %d with half the learning_rate", self._lost, step)
+            self._state.age, self._lost = 0, ""
+        if self._is_stale:
+            self._is_stale = False
             ends = "training ends (stop_when_stale)" if self._stops_when_stale else "--stop_when_stale would end here"
-            logger.warning("no new score since step %d: %s", own.new_step, ends)
+            logger.warning("no new score in %d steps: %s", STALE_STEPS, ends)
             control.should_training_stop |= self._stops_when_stale
 
     def _weights(self) -> dict[str, torch.Tensor]:
@@ -104,7 +121,7 @@ class Rescue(TrainerCallback):
     def _go_back(self, optimizer: Any, lr_scheduler: Any) -> None:
         with torch.no_grad():
             for name, weight in self._weights().items():
-                weight.copy_(self._best[name])
+                weight.copy_(self._kept[name])
         optimizer.state.clear()
         for group in optimizer.param_groups:
             group["lr"] /= 2
@@ -122,9 +139,9 @@ class Rescue(TrainerCallback):
         self._state = _State(**state)
 
     def save_weights(self, folder: Path) -> None:
-        if self._best:
-            save_file(self._best, folder / WEIGHTS_FILE)
+        if self._kept:
+            save_file(self._kept, folder / WEIGHTS_FILE)
 
     def load_weights(self, folder: Path) -> None:
         if self._model is not None and (folder / WEIGHTS_FILE).is_file():
-            self._best = load_file(folder / WEIGHTS_FILE)
+            self._kept = load_file(folder / WEIGHTS_FILE)

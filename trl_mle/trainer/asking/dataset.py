@@ -31,6 +31,8 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
     if args.max_steps > 0:
         micro_steps = args.max_steps * args.gradient_accumulation_steps
         count = prompts * math.ceil(micro_steps / args.micro_steps_per_generation)
+    elif args.ideas != "none":
+        raise ValueError("ideas take turns over all steps, which an epoch is too short for: set max_steps")
     else:
         micro_steps = math.lcm(args.micro_steps_per_generation, args.gradient_accumulation_steps)
         count = math.lcm(prompts * micro_steps // args.micro_steps_per_generation, len(competitions))

@@ -45,8 +45,12 @@ class SolutionPrompts:
         """Raises `ValueError` if a prompt with an earlier program cannot be shown, or made short enough."""
         if has_environment and self.shows_solutions:
             raise ValueError(f"an environment has prompts of its own: {NO_IMPROVING}")
-        for name in self.competitions.few() if self.shows_solutions and not self.ideas else ():
-            self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, 0.0, step=0))
+        for name in self.competitions.few() if self.shows_solutions else ():
+            if not self._has_ideas(name):
+                self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, 0.0, step=0))
+
+    def _has_ideas(self, competition: str) -> bool:
+        return bool(self.ideas) and bool(self.ideas.of(self.competitions[competition]))
 
     def choose(self, rows: list[Row], first: int) -> list[Row]:
         """Gives some groups a solution of the pool to improve, or a variation of its idea."""
@@ -61,7 +65,8 @@ class SolutionPrompts:
             rng = random.Random(f"{self.args.seed}-{self.generation}-{group}")
             instead[group] = {}
             if rng.random() < self.args.improve_probability:
-                instead[group] = self._variation(row, rng) if self.ideas else self._improvement(row, rng, prompts)
+                varies = self._has_ideas(row.get("competition") or "")
+                instead[group] = self._variation(row, rng) if varies else self._improvement(row, rng, prompts)
         self.generation += 1
         return [row | instead[group] for group, row in zip(groups, rows, strict=True)]
 

@@ -16,7 +16,7 @@ class Rollout:
     completion_ids: list[int]
     completion: Any  # text or messages
     sampling_logps: list[float | None] | None = None  # of its tokens, if the engine that generated them reports any
-    policy_logps: list[float] | None = None  # under the model that sampled; `None` if training precedes any update
+    policy_logps: list[float | None] | None = None  # of the model; `None` if training precedes any update
     id: int = -1  # position in the sampling order over all processes; the ledger sets it and `step`
     step: int = -1  # generation steps trained on when it was sampled
     evaluation: Evaluation | None = None  # `None` until it is known

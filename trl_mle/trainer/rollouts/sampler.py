@@ -78,7 +78,7 @@ class Sampler:
         rows, trainer = self._own_rows, self._trainer
         generated = trainer._generate([row["prompt"] for row in rows])
         prompt_ids, completion_ids, _, completions, sampling_logps, *_ = generated
-        logps: Sequence[list[float] | None] = [None] * len(rows)
+        logps: Sequence[Sequence[float | None] | None] = [None] * len(rows)
         if self.keeps_logps and self.server is None:
             logps = policy_logps(trainer, prompt_ids, completion_ids)
         elif self.keeps_logps:  # the sampling weights may be gone
