@@ -2,7 +2,7 @@
 
 import torch
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
 
 from support.on_cpu import ON_CPU
 from trl_mle.trainer import MLEGRPOConfig, MLEGRPOTrainer
@@ -20,19 +20,6 @@ def timed_reward(completions, log_extra, **kwargs):
     """The same, and a duration that depends only on the text; some are unknown."""
     log_extra("duration_s", [len(completion[0]["content"]) or None for completion in completions])
     return text_reward(completions)
-
-
-class StockPerToken(GRPOTrainer):
-    """Repeats each advantage for all tokens, which TRL allows."""
-
-    def _generate_and_score_completions(self, inputs):
-        output = super()._generate_and_score_completions(inputs)
-        output["advantages"] = output["advantages"].unsqueeze(1).expand(output["completion_ids"].shape)
-        return output
-
-
-class PerToken(MLEGRPOTrainer, StockPerToken):
-    pass
 
 
 def make_trainer(model, output_dir, reward=timed_reward, cls=MLEGRPOTrainer, rows=12, trainer_kwargs=None, **config):

@@ -9,7 +9,7 @@ from peft import LoraConfig
 from support.advised_models import MORE_ADVICE, advised
 from support.on_cpu import ON_CPU
 from support.replay_executor import ReplayExecutor
-from support.toy_trainer import PROMPTS, PerToken, equal, make_trainer, text_reward, trained_weights, weights_of
+from support.toy_trainer import PROMPTS, equal, make_trainer, text_reward, trained_weights
 from trl import GRPOConfig, GRPOTrainer
 from trl.experimental.gmpo import GMPOTrainer
 
@@ -180,14 +180,3 @@ def test_another_trainers_loss(tiny_model, tmp_path):
     assert equal(none, stock)
     assert not equal(linear, stock)
     assert not equal(linear, trained_weights(tiny_model, tmp_path / "grpo"))
-
-
-def test_an_advantage_for_each_token(tiny_model, tmp_path):
-    trainers = []
-    for cls in (PerToken, MLEGRPOTrainer):
-        trainers.append(make_trainer(tiny_model, tmp_path, cls=cls))
-        trainers[-1].train()
-    torch.testing.assert_close(*(weights_of(trainer.model) for trainer in trainers))
-    tables = [list(trainer._logs["extra"]["weighted_advantage"]) for trainer in trainers]
-    assert tables[0] == pytest.approx(tables[1])
-    assert tables[0] != list(trainers[0]._logs["advantages"])

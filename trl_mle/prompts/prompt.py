@@ -134,6 +134,7 @@ def task(comp: Competition, limits: Limits, section_tokens: int, max_tokens: int
 def _parts(comp: Competition, limits: Limits, section_tokens: int) -> dict[str, Any]:
     """What the description of a task holds, but its files."""
     overview, evaluation = map(plain_text, _sections(comp.description))
+    sample = pd.read_csv(comp.sample_submission, nrows=2)
     return {
         "id": _clip(comp.id, NAME_CHARS),
         "overview": shorten(overview, section_tokens),
@@ -142,7 +143,7 @@ def _parts(comp: Competition, limits: Limits, section_tokens: int) -> dict[str, 
         "direction": "higher" if comp.higher_is_better else "lower",
         "goal": _goal(comp),
         "sample": _sample(comp),
-        "submission": _submission(comp.sample_submission),
+        "submission": "\n".join(shorten(line, LINE_TOKENS) for line in _shown(sample, SUBMISSION)),
         "rules": f" {submission_rules(comp)}".rstrip(),
         "timeout_s": limits.timeout_s,
         "memory_mb": limits.memory_mb,
@@ -178,10 +179,6 @@ def _sample(comp: Competition) -> str:
     if not is_shown or (test is not None and comp.id_column in test[1].columns):
         return ""
     return f", with the columns and ids of input/{_clip(comp.sample_submission.name, NAME_CHARS)}"
-
-
-def _submission(sample: Path) -> str:
-    return "\n".join(shorten(line, LINE_TOKENS) for line in _shown(pd.read_csv(sample, nrows=2), SUBMISSION))
 
 
 def submission_rules(comp: Competition) -> str:

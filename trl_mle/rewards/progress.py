@@ -31,13 +31,13 @@ def keep_arguments(folder: Path, arguments: dict[str, Any]) -> None:
 
 def trained_with(name: str) -> dict[str, Any]:
     """Arguments of a policy's training, as far as they are known. Raises `ValueError` if they cannot be read."""
-    for folder in (Path(name), Path(name).parent) if name else ():  # older checkpoints have them in their run's folder
-        if (path := folder / ARGUMENTS_FILE).is_file():
-            try:
-                return {**json.loads(path.read_text(encoding="utf-8"))}
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"{path} cannot be read: {error}") from error
-    return {}
+    path = Path(name, ARGUMENTS_FILE)
+    if not name or not path.is_file():
+        return {}
+    try:
+        return {**json.loads(path.read_text(encoding="utf-8"))}
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
 
 
 def how_to_ask(name: str, begin_program: bool | None, ideas: str | None) -> tuple[bool, str]:

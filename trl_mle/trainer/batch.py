@@ -55,29 +55,19 @@ class Batch:
     def replaced(self, stock: torch.Tensor, logged: deque[float], local: slice) -> torch.Tensor:
         """The advantages that replace TRL's (`stock`), for this process's completions, and for all in TRL's log."""
         assert self.advantages is not None
-        if stock.dim() > 1:
-            raise ValueError("a trainer with an advantage per token needs objective='reward'")
         for _ in self.advantages:
             logged.pop()
         logged.extend(self.advantages.tolist())
         return self.advantages[local].to(stock)
 
     def weighted(self, advantages: torch.Tensor) -> torch.Tensor:
-        """Advantages, one for each completion or token, times the duration weights."""
-        weights = advantages.new_tensor([item.weight for item in self.completions])
-        return advantages * (weights if advantages.dim() == 1 else weights.unsqueeze(1))
+        """Advantages times the duration weights."""
+        return advantages * advantages.new_tensor([item.weight for item in self.completions])
 
-    def paid(self, advantages: torch.Tensor, weighted: torch.Tensor, mask: torch.Tensor) -> list[tuple]:
-        """For each completion: unweighted and weighted advantage (means over the mask, if per token), weight and
-        Δt."""
-        means = [
-            values if values.dim() == 1 else (values * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
-            for values in (advantages, weighted)
-        ]
-        return [
-            (plain, paid, item.weight, item.evaluation.duration_s)
-            for plain, paid, item in zip(*(mean.tolist() for mean in means), self.completions, strict=True)
-        ]
+    def paid(self, advantages: torch.Tensor, weighted: torch.Tensor) -> list[tuple]:
+        """For each completion: unweighted and weighted advantage, weight and Δt."""
+        rows = zip(advantages.tolist(), weighted.tolist(), self.completions, strict=True)
+        return [(plain, paid, item.weight, item.evaluation.duration_s) for plain, paid, item in rows]
 
 
 def from_scratch(row: Row, competitions: Mapping[str, Competition]) -> Row:

@@ -173,7 +173,7 @@ class MLEGRPOTrainer(GRPOTrainer):
             self._metrics["train"].pop("frac_reward_zero_std", None)  # of TRL's advantages
         # Here, because `_prepare_inputs` shuffles and splits what this method returns
         plain, output["advantages"] = output["advantages"], batch.weighted(output["advantages"])
-        of_all = gather_object(batch.paid(plain, output["advantages"], output["completion_mask"]))
+        of_all = gather_object(batch.paid(plain, output["advantages"]))
         if self.model.training and self.args.duration_weighting != "none":
             self._log_metrics("train", weight_metrics(*zip(*of_all, strict=True)))
         # TRL has already flushed its extra columns; add this one to the same place, once per batch

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from support.toy_trainer import PerToken, make_trainer, text_reward
+from support.toy_trainer import make_trainer, text_reward
 
 from trl_mle.rewards import Evaluation
 from trl_mle.trainer.advantages import group_advantages, standardized
@@ -85,12 +85,6 @@ def test_any_reward_function_may_log_quality(tiny_model, tmp_path):
         expected.append(group_advantages(progress_of(group, quality), quality))
     assert list(trainer._logs["advantages"]) == pytest.approx(torch.cat(expected).tolist(), abs=1e-5)
     assert any("mle/no_quality_rate" in entry for entry in trainer.state.log_history)
-
-
-def test_advantages_of_tokens_are_not_overwritten(tiny_model, tmp_path):
-    trainer = make_trainer(tiny_model, tmp_path, scored, PerToken, objective="max_at_k")
-    with pytest.raises(ValueError, match="an advantage per token needs objective='reward'"):
-        trainer.train()
 
 
 class Proportional:
