@@ -22,19 +22,6 @@ LARGE = {
     "tabular-playground-series-may-2022": ("800,000 rows to train on", 16384),
 }
 
-# The objective of each folder's recipes
-OBJECTIVES = {
-    "qwen2.5-3b-instruct": {
-        "title": "The paper's setting (https://huggingface.co/papers/2509.01684)",
-        "objective": "objective: reward  # weighted by how long programs ran\nduration_weighting: linear",
-    },
-    "qwen2.5-3b-instruct-max-at-k": {
-        "title": "The paper's setting (https://huggingface.co/papers/2509.01684), except for the objective,",
-        "objective": "objective: max_at_k  # valid programs, and the best of 8, in groups of 16; "
-        "see docs/objective.md",
-    },
-}
-
 
 def recipes() -> dict[Path, str]:
     """The text of each file."""
@@ -49,10 +36,8 @@ def recipes() -> dict[Path, str]:
             what, memory_mb = LARGE[competition]
             why = f" The competition has\n# {what}, so programs take longer than elsewhere."
             settings = {"why_longer": why, "timeout_s": 1200, "memory_mb": memory_mb}
-        for folder, objective in OBJECTIVES.items():
-            texts[RECIPES / folder / f"{competition}.yaml"] = paper.substitute(
-                settings | objective, folder=folder, competition=competition
-            )
+        path = RECIPES / "qwen2.5-3b-instruct" / f"{competition}.yaml"
+        texts[path] = paper.substitute(settings, competition=competition)
         if competition in MIRRORS:
             texts[RECIPES / "starter" / f"mirror-{competition}.yaml"] = starter.substitute(competition=competition)
     return texts
