@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy
 import pytest
+from support.fake_executor import ScriptedExecutor
 
 from trl_mle import cli
 from trl_mle.competitions import list_competitions, load_competition
@@ -81,13 +82,15 @@ print("~~~ [bold] ```")
 """
 
 
-def test_a_closed_pipe_is_no_error(tmp_path):
+@pytest.mark.parametrize("words", [["recipes"], ["grade", "wine", "x.csv"]])
+def test_a_closed_pipe_is_no_error(tmp_path, wine, words):
     """As in `trl-mle recipes | grep -q starter`; output may wait until the end."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     environment["PYTHONPATH"] = str(Path(cli.__file__).parents[1])
+    shutil.copy(wine.sample_submission, tmp_path / "x.csv")
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "trl_mle.cli", "recipes"]
+    command = [sys.executable, "-m", "trl_mle.cli", *words]
     run = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
     os.close(writing)
     assert (run.returncode, run.stderr) == (0, "")
@@ -174,6 +177,12 @@ def test_run(trl_mle, wine, tmp_path, one_sandbox):
     assert (tmp_path / "kept.csv").read_bytes() == wine.sample_submission.read_bytes()
 
 
+def test_a_failure_of_ours_does_not_make_a_program_invalid(trl_mle, monkeypatch):
+    executor = ScriptedExecutor(*[ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")] * 2)
+    monkeypatch.setattr("trl_mle.scripts.grade.make_executor", lambda args: nullcontext(executor))
+    assert trl_mle("run", "wine", __file__)[0] == 2
+
+
 def test_prompt(trl_mle, wine):
     with LocalExecutor(1, 30, 2048) as executor:  # as in training
         asked, begun = scratch_prompt(wine, executor.limits, begin_program=True)
@@ -192,8 +201,8 @@ def test_prompt(trl_mle, wine):
 def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{1 + i % 7:02}/03/{1980 + i};{i % 7},5;{i},25\n" for i in range(40))
-    (tmp_path / "houses.csv").write_text(f"day;rooms;price\n{rows}")
-    new = ("new", "houses.csv", "--target", "price", "--metric", "rmse")
+    (tmp_path / "houses.csv").write_text(f"day;rooms; price\n{rows}")
+    new = ("new", "houses.csv", "--target", " price", "--metric", "rmse")
     code, _, err = trl_mle(*new)
     assert (code, "--read_csv decimal=," in err) == (2, True)
     code, out, _ = trl_mle(*new, "--read_csv", "decimal=,", "date_format=%d/%m/%Y", "--split", "time:day")
@@ -213,6 +222,7 @@ def test_new_prints_what_it_read(trl_mle, tmp_path, monkeypatch):
         (["grade", "wine", "nowhere.csv"], "'nowhere.csv'"),
         (["solve", "wine", "--policy", "x", "--bugdet", "3m"], "--bugdet"),
         (["run", "wine", __file__, "--sandbox", "perhaps"], "sandbox='perhaps'"),
+        (["doctor", "--program_python", "/nowhere"], "program_python: /nowhere"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(trl_mle, arguments, message):

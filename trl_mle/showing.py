@@ -62,6 +62,9 @@ class PlainConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(for_terminal(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        raise  # to main, where rich would end with 1: that is an answer, such as invalid
+
 
 def for_markdown(text: str) -> str:
     """Text for one line of Markdown, such as a table's cell: no sign of it is markup or HTML."""

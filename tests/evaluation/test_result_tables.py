@@ -74,18 +74,12 @@ def test_the_main_table_marks_the_best_and_shows_the_reported(rows):
     assert "scored on all hidden rows" not in to_markdown(rows)  # none is held out
 
 
-def test_a_mirror_is_not_compared_with_the_papers_figures():
-    mirror = load_competition("mirror:random-acts-of-pizza?rows=60")
-    head, line = main_table(make_rows(mirror, {"small": [0.6]}))
-    assert head == ["competition", "metric", "small"]
-    assert line == [mirror.id, "roc auc ↑", "0.600"]
-
-
 def test_the_headline_is_the_best_of_few_where_there_are_enough():
     """Where most programs were invalid before, the mean of the valid ones says little, and so does the best of all."""
     wine = load_competition("wine")
     few, enough = make_rows(wine, {"few": [0.5, 0.6], "enough": [0.9, 0.5, *[None] * 7]})
-    head, *lines = program_table([few, enough])
+    head, *lines = program_table([few, enough | {"medal": "gold"}])
+    assert [line[-1] for line in lines] == ["-", "gold"]
     assert head[2:6] == ["valid rate", "best of 8", "mean score", "best score"]
     # Of the nine sets of eight, one lacks the better program, and none lacks both
     assert [line[2:6] for line in lines] == [
@@ -136,10 +130,10 @@ def test_what_cannot_be_compared(rows, tmp_path):
 
 def test_a_policy_whose_programs_all_failed_because_of_us_is_not_worse():
     ours = Evaluation(None, outcome="infrastructure", source="x")
-    rows = make_rows(load_competition("wine"), {"a": [0.5] * 8, "b": [ours] * 8})
+    rows = make_rows(load_competition("wine"), {"b": [ours] * 8, "a": [0.5] * 8})
     console = PlainConsole(width=80, record=True, file=io.StringIO())
     console.print(comparison_table(load_competition("wine"), rows))
-    assert re.search(r"b[ │]+-[ │]+-[ │]+-[ │]+-[ │]+-", console.export_text())
+    assert re.search(r": 8 sampled programs(.|\n)*b[ │]+-[ │]+-[ │]+-[ │]+-[ │]+-", console.export_text())
 
 
 def test_training_beside_sampling(tmp_path):
@@ -149,9 +143,13 @@ def test_training_beside_sampling(tmp_path):
     rows = make_rows(wine, {"six": [0.5, 0.9, None, 0.7, 0.6, 0.8], "many": [0.6] * 9})
     _, training, six, many = training_table(run, rows)
     rate, best = f"{run.programs()['valid'].mean():.0%}", f"{run.best[0]['score']:.3f}"
-    assert training == ["wine", "training", "6", rate, best, "-"]
-    assert six[1:5] == ["six", "6", "100%", "0.900"]
-    assert many[1:] == ["many", "4", "100%", "0.600", "0.600 to 0.600"]
+    assert training == ["wine", "training", "6", rate, "-", best, "-"]
+    assert six[1:6] == ["six", "6", "83%", "100%", "0.900"]
+    assert many[1:] == ["many", "4", "100%", "100%", "0.600", "0.600 to 0.600"]
+    with pytest.raises(ValueError, match="--holdout"):
+        training_table(run, [rows[0] | {"holdout": 0.5}])
+    run.executions["outcome"] = "infrastructure"
+    assert training_table(run, [])[1][2:5] == ["0", "-", "-"]
 
 
 def test_the_command(rows, tmp_path, monkeypatch, capsys):
@@ -168,4 +166,5 @@ def test_the_command(rows, tmp_path, monkeypatch, capsys):
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "beside sampled programs" in " ".join(out.split())
-    assert "0.750 ± 0.050" in (tmp_path / "x.md").read_text()
+    assert "0.750 ± 0.050" in (text := (tmp_path / "x.md").read_text())
+    assert "\n| wine | training | 6 | " in text

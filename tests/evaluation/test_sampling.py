@@ -2,14 +2,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from support.fake_executor import CountingExecutor, FakeExecutor
+from support.fake_executor import CountingExecutor, ScriptedExecutor
 from support.scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import Harness, NoAnswerError, best_program, sample_programs
 from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.evaluation.results import figures, scores
-from trl_mle.execution import ExecutionResult, Limits, LocalExecutor, Outcome, ProgramFuture
+from trl_mle.execution import ExecutionResult, Limits, LocalExecutor, Outcome
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 
@@ -129,14 +129,8 @@ def test_what_an_endpoint_has_answered_is_kept(executor, tmp_path):
 
 
 def test_a_failure_of_ours_is_tried_again_another_time(executor, tmp_path):
-    class Broken(FakeExecutor):
-        def submit(self, program, competition):
-            future = ProgramFuture()
-            future.set_result(ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full"))
-            return future
-
-    log = ProgramLog(tmp_path / "x.jsonl", {})
-    evaluations = evaluate(ScriptedPolicy(program), log, 2, Broken())
+    log, full = ProgramLog(tmp_path / "x.jsonl", {}), ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")
+    evaluations = evaluate(ScriptedPolicy(program), log, 2, ScriptedExecutor(*[full] * 4))
     assert [evaluation.reward for evaluation in evaluations] == [None, None]
     assert "outcome" not in log.path.read_text()
     evaluations = evaluate(ScriptedPolicy(lambda prompt, seed: None), log, 2, executor)

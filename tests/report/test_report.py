@@ -10,10 +10,10 @@ import pytest
 from PIL import Image
 from support.training_runs import make_run
 
-from trl_mle import cli
 from trl_mle.report import training_run, write_report
 from trl_mle.report.charts import charts
 from trl_mle.report.training_run import best_so_far, percent, read_run
+from trl_mle.rewards import Evaluation, ProgramLog
 
 
 @pytest.fixture(scope="module")
@@ -73,12 +73,14 @@ def test_the_page_holds_everything(page):
 def test_each_of_several_competitions_has_a_row(tmp_path, first_chart_only, monkeypatch):
     """Of many, the same few are shown everywhere."""
     run = make_run(tmp_path / "run", competitions=("wine", "diabetes"), steps=4)
+    ProgramLog(run / "executions/rank-1.jsonl").append("digits", Evaluation(None, outcome="infrastructure"))
     text = write_report(run, tmp_path / "report").read_text()
-    for name in ("wine", "diabetes"):
+    for name, count, ours in (("all", "64", "1"), ("wine", "32", "0"), ("diabetes", "32", "0"), ("digits", "0", "1")):
         [row] = re.findall(rf'<tr><td data-name="competition">{name}</td>(.*?)</tr>', text)
         cells = dict(re.findall(r'data-name="([^"]*)">([^<]*)</td>', row))
-        assert cells["programs"] == "32"
-        assert re.match(rf"0\.\d+ \({name}, ", cells["best score"])
+        assert (cells["programs"], cells["failures of ours"]) == (count, ours)
+        assert re.match(rf"-$|0\.\d+ \({'' if name == 'all' else name}", cells["best score"])
+        assert len(cells) == 9
     monkeypatch.setattr(training_run, "FEW", 1)
     read = read_run(run)
     assert read.competitions == [best["competition"] for best in read.best] == ["wine"]
@@ -152,13 +154,3 @@ def test_a_file_that_cannot_be_read_is_skipped(tmp_path, first_chart_only, name,
     for note in read.skipped:
         assert note.startswith(str(folder / name))
         assert note in unescape(page)
-
-
-def test_the_command(tmp_path, monkeypatch, capsys, first_chart_only):
-    run = make_run(tmp_path / "run", steps=1, programs=4, finished=False)
-    monkeypatch.setattr("sys.argv", ["trl-mle", "report", str(run), "--report_dir", str(tmp_path / "report")])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0
-    assert f"report   {tmp_path}/report/report.html" in capsys.readouterr().out
-    assert (tmp_path / "report" / "report.html").is_file()

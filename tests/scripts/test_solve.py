@@ -8,18 +8,19 @@ from contextlib import nullcontext
 import numpy as np
 import pandas as pd
 import pytest
-from support.fake_executor import CountingExecutor
+from support.fake_executor import CountingExecutor, ScriptedExecutor
 from support.scripted_policy import ScriptedPolicy, fenced
 
 from trl_mle import cli
-from trl_mle.competitions import Competition, load_competition, own
+from trl_mle.competitions import Competition, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness
-from trl_mle.evaluation.choosing import like_sample
-from trl_mle.execution import LocalExecutor
-from trl_mle.rewards import ProgramLog
+from trl_mle.evaluation.choosing import Chooser, like_sample
+from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
+from trl_mle.rewards import Evaluation, ProgramLog
 from trl_mle.scripts import grade
 from trl_mle.scripts import solve as module
 from trl_mle.scripts.solve import SolveArguments, seconds_of, solve
+from trl_mle.showing import PlainConsole
 
 
 PROGRAM = """\
@@ -190,6 +191,10 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, executor, monkeypatc
     with pytest.raises(SystemExit, match="0"):
         cli.main()
     assert pd.read_csv("mine.csv").equals(predicted)
+    broken = ScriptedExecutor(*[ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")] * 8)
+    chooser = Chooser(comp, own.final_competition(comp), broken, PlainConsole(stderr=True), tmp_path / "folds.json")
+    assert chooser.choose([Evaluation(1.0, score=Score(1.0, True), source=plain)], lambda: True) is None
+    assert (chooser.scores, chooser.submissions) == ({}, {})  # it may run another time
 
 
 def test_it_goes_on_after_an_interruption(scripted, tmp_path, monkeypatch, executor, capsys):

@@ -1,5 +1,6 @@
 import filecmp
 import json
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -9,7 +10,7 @@ from trl_mle.scripts.quickstart import STARTER
 from trl_mle.starter.build import StarterConfig, build_starter, sketch_corpus
 
 
-CONFIG = StarterConfig(competitions=["digits", "wine"], num_programs=32)
+CONFIG = StarterConfig(competitions=["digits", "wine"], num_programs=16)
 PROMPT = [{"role": "user", "content": "Kaggle competition: digits\n\nForty-three people wrote digits on a form."}]
 RENDERED = "<|im_start|>user\nKaggle competition: digits<|im_end|><|im_start|>assistant\n"
 
@@ -17,7 +18,7 @@ RENDERED = "<|im_start|>user\nKaggle competition: digits<|im_end|><|im_start|>as
 @pytest.fixture(scope="module")
 def starter_dir(tmp_path_factory):
     path = tmp_path_factory.mktemp("starter")
-    build_starter(StarterConfig(str(path), CONFIG.competitions, CONFIG.num_programs), max_steps=2)
+    build_starter(replace(CONFIG, output_dir=str(path)))
     return path
 
 

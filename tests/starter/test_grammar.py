@@ -56,12 +56,9 @@ def test_every_part_of_the_features_makes_a_valid_program(competition, tmp_path)
     comp = load_competition(f"mirror:{competition}?rows=240")
     for number, task in enumerate(MIRROR_TASKS[competition]):
         for part in task.parts:
-            kept = {"task": number, "parts": [part.words], "estimator": "a small tree", "partner": None}
-            kept["settings of a small tree"] = {"max_depth": 8}  # a smaller one may predict a constant
-            kept |= {"tuning": None, "check": None}  # these would need more rows of each class
-            sketcher = Sketcher(comp.id, random.Random(part.words), slip_rate=0)
-            for i in range(3):
-                program = extract_code(sketcher.sketch(kept))
+            # A smaller tree may predict a constant
+            programs = quick_programs(comp.id, 3, (task, part), has="(max_depth=8)", seed=part.words)
+            for i, program in enumerate(programs):
                 folder = tmp_path / f"{number}-{part.words.replace(' ', '-')}-{i}"
                 assert score(program, comp, folder) is not None, program
 
@@ -69,12 +66,9 @@ def test_every_part_of_the_features_makes_a_valid_program(competition, tmp_path)
 def test_every_mirror_has_tasks_whose_parts_are_all_used():
     assert set(MIRROR_TASKS) == set(MIRRORS)
     for competition, tasks in TASKS.items():
-        sketcher = Sketcher(competition, random.Random(0), slip_rate=0)
-        used = set()
-        for _ in range(1500):
-            sketcher.sketch()
-            used |= {(sketcher.choices["task"], words) for words in sketcher.choices["parts"]}
-        assert used == {(number, part.words) for number, task in enumerate(tasks) for part in task.parts}, competition
+        plans = [plan.partition("\n")[0] for plan in sketches(competition, 1500, slip_rate=0)]
+        used = {words for plan in plans for words in plan.removesuffix(".").partition(" on ")[2].split(", ")}
+        assert {part.words for task in tasks for part in task.parts} <= used, competition
 
 
 def test_the_corpus_of_the_quickstart_is_what_its_figures_were_measured_with():

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import labels
-from support.sketched import score
+from support.sketched import quick_programs, score
 
 from trl_mle.competitions import CompetitionError
 from trl_mle.competitions.metrics import METRICS
 from trl_mle.competitions.own import new_competition
-from trl_mle.prompts import extract_code
 from trl_mle.starter.grammar import Sketcher, find_tasks
 
 
@@ -38,24 +37,19 @@ def table(tmp_path):
     return path
 
 
-def cheap_programs(folder, n):
-    """Programs with each part of the features in turn, by a quick model, without slips."""
-    sketcher = Sketcher(str(folder), random.Random(0), slip_rate=0)
-    (task,) = sketcher.tasks
-    for number in range(max(n, len(task.parts))):
-        part = task.parts[number % len(task.parts)]
-        kept = {"task": 0, "parts": [part.words], "estimator": "a small tree"}
-        kept |= dict.fromkeys(("partner", "tuning", "check"))
-        yield extract_code(sketcher.sketch(kept | {"fill": number % 2}))
+def program_of(folder, number=0):
+    """A program with one part of the features, by its number, and a tree that is no constant."""
+    (task,) = find_tasks(str(folder))
+    return quick_programs(str(folder), 1, (task, task.parts[number]), has="(max_depth=8)", seed=number)[0]
 
 
 def check(table, targets, metric, folder):
-    """Each program for a competition made of a table is valid; returns the task and the programs."""
+    """A program with each part of the features is valid; returns the task and the programs."""
     competition = new_competition(table, targets, metric, folder / "own")
-    programs = list(cheap_programs(folder / "own", 4))
+    (task,) = find_tasks(str(folder / "own"))
+    programs = [program_of(folder / "own", number) for number in range(len(task.parts))]
     for number, program in enumerate(programs):
         assert score(program, competition, folder / str(number)) is not None, program
-    (task,) = find_tasks(str(folder / "own"))
     return task, programs
 
 
@@ -82,7 +76,7 @@ def test_a_metric_is_one_entry(tmp_path, name):
     labels.table(metric.takes).to_csv(tmp_path / "table.csv", index=False)
     competition = new_competition(tmp_path / "table.csv", ["target"], name, tmp_path / "own")
     guess = competition.grade(competition.sample_submission).value
-    program = next(cheap_programs(tmp_path / "own", 1))
+    program = program_of(tmp_path / "own")
     value = score(program, competition, tmp_path / "run")
     assert value is not None, program
     assert metric.gain(metric.best) >= metric.gain(value) > metric.gain(guess)
@@ -110,8 +104,7 @@ def test_probabilities_are_in_the_columns_of_their_labels(table, tmp_path, label
     rows = pd.DataFrame({"feature": feature, "label": np.where(feature > feature.median(), *labels)})
     rows.to_csv(table, index=False)
     competition = new_competition(table, ["label"], "log_loss", tmp_path / "own")
-    kept = {"parts": ["the features"], "estimator": "a small tree", "partner": None, "mixing": 0.05}
-    program = extract_code(Sketcher(str(tmp_path / "own"), random.Random(0), slip_rate=0).sketch(kept))
+    program = program_of(tmp_path / "own")
     assert score(program, competition, tmp_path / "run") < 0.2, program
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import random
+import re
+from dataclasses import replace
 
 from trl_mle.prompts import extract_code
 from trl_mle.starter.grammar import Sketcher
@@ -20,12 +22,15 @@ def score(program, comp, folder):
     return comp.grade(submission).value if submission.exists() else None
 
 
-def quick_programs(competition, n):
-    sketcher = Sketcher(competition, random.Random(1), slip_rate=0)
+def quick_programs(competition, n, part=None, has="", seed=1):
+    """Programs without slips that fit one quick model once: on a task and its `part`, if given, and with the text `has`."""
+    sketcher = Sketcher(competition, random.Random(seed), slip_rate=0)
+    if part is not None:
+        sketcher.tasks = [replace(part[0], parts=part[1:])]
     programs = []
     while len(programs) < n:
-        program = extract_code(sketcher.sketch())
-        slow = sketcher.choices["partner"] or sketcher.choices.get("tuning") or sketcher.choices["check"]
-        if sketcher.choices["estimator"] in QUICK and not slow:
-            programs.append(program)
+        completion = sketcher.sketch()
+        slow = re.search("GridSearchCV|cross_val_score", completion)
+        if re.match(rf"Plan: \w+ ({'|'.join(QUICK)}) on ", completion) and has in completion and not slow:
+            programs.append(extract_code(completion))
     return programs

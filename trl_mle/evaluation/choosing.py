@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import fmean
 from time import monotonic
@@ -14,7 +15,7 @@ from trl_mle.competitions.competition import invalid
 from trl_mle.competitions.own import folds
 from trl_mle.competitions.prepared import csv_text
 from trl_mle.evaluation.results import of_different_scores, score_of
-from trl_mle.execution import Executor, Outcome
+from trl_mle.execution import Executor, Outcome, SandboxError
 from trl_mle.files import write_whole
 from trl_mle.rewards import Evaluation
 from trl_mle.showing import PlainConsole, terminal_line
@@ -51,14 +52,17 @@ class Chooser:
     def choose(self, programs: Sequence[Evaluation], has_time: Callable[[], bool]) -> tuple[Evaluation, bytes] | None:
         """Chooses among valid programs, the best on the hidden rows first. While there is time, the first few run on
         the folds, and are ordered by their mean score. Returns the first that is valid with all labels, and its
-        submission, or `None` if several have failed."""
+        submission, or `None` if several have failed. Those that we failed run again in the next call."""
         failed = 0
         self._run_on_folds(of_different_scores(programs)[:BEST], has_time)
         for place, evaluation in enumerate(self.ordered(programs), 1):
             source = evaluation.source or ""
             if source not in self.submissions and failed < MOST_AGAIN:
-                [(score, submission)] = run_again(self.executor, source, [self.final])
-                self.submissions[source] = submission if score.valid else None
+                try:
+                    [(score, submission)] = run_again(self.executor, source, [self.final])
+                    self.submissions[source] = submission if score.valid else None
+                except SandboxError as error:
+                    score = invalid(str(error))
                 if not score.valid:
                     failed += 1
                     what = terminal_line(score.error or "")
@@ -78,20 +82,24 @@ class Chooser:
             source = evaluation.source or ""
             if source not in self.scores and has_time():
                 began = monotonic()
-                on_folds = [score.value for score, _ in run_again(self.executor, source, self.folds)]
-                values = [value for value in (score_of(evaluation), *on_folds) if value is not None]
-                self.scores[source] = values if len(values) == 1 + len(self.folds) else []
-                write_whole(self.path, json.dumps(self.scores).encode())
+                with suppress(SandboxError):
+                    on_folds = [score.value for score, _ in run_again(self.executor, source, self.folds)]
+                    values = [value for value in (score_of(evaluation), *on_folds) if value is not None]
+                    self.scores[source] = values if len(values) == 1 + len(self.folds) else []
+                    write_whole(self.path, json.dumps(self.scores).encode())
                 self.spent_s += monotonic() - began
 
 
 def run_again(executor: Executor, source: str, comps: Sequence[Competition]) -> list[tuple[Score, bytes | None]]:
-    """The scores and the submissions of a program in several competitions. A failure of ours is tried once more."""
+    """The scores and the submissions of a program in several competitions. Raises `SandboxError` if our
+    infrastructure failed twice."""
     results = executor.run_many([(source, competition) for competition in comps])
     scores: list[tuple[Score, bytes | None]] = []
     for result, competition in zip(results, comps, strict=True):
         if result.outcome == Outcome.INFRASTRUCTURE:
             [result] = executor.run_many([(source, competition)])
+        if result.outcome == Outcome.INFRASTRUCTURE:
+            raise SandboxError(f"our infrastructure failed: {result.detail}")
         if result.outcome == Outcome.OK and result.submission is not None:
             scores.append((competition.grade(result.submission), result.submission))
         else:

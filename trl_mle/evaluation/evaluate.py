@@ -151,7 +151,7 @@ def none_valid(name: str, evaluations: Sequence[Evaluation]) -> str:
 
 
 def comparison_table(competition: Competition, rows: list[dict[str, Any]]) -> Table:
-    count = rows[0]["num_samples"]
+    count = max(row["num_samples"] for row in rows)  # fewer if our infrastructure failed
     metric = metric_name(competition.metric, competition.higher_is_better)
     table = Table(title=f"{competition.id}, {metric}: {count} sampled programs")
     for column in ("policy", "valid", f"best of\n{K}", "mean of\nvalid", f"best of\n{count}", "mean\nΔt (s)"):

@@ -151,15 +151,8 @@ class TransformersPolicy:
 
         if not prompts:
             return []
-        return generate(
-            self.model,
-            self.tokenizer,
-            prompts,
-            max_new_tokens,
-            batch_size=len(prompts),
-            seed=seeds[0],
-            max_time_s=max_time_s,
-        )
+        one_batch: Any = {"batch_size": len(prompts), "seed": seeds[0], "max_time_s": max_time_s}
+        return generate(self.model, self.tokenizer, prompts, max_new_tokens, **one_batch)
 
 
 class EndpointPolicy:

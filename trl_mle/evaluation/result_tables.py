@@ -129,12 +129,12 @@ def program_table(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         untrained = "-"
         if runs["num_untrained"].notna().all():
             untrained = f"{runs['num_untrained'].sum():.0f} of {runs['num_valid'].sum()}"
-        medals = ", ".join(medal for medal in runs["medal"] if medal) or "-"
+        medals = ", ".join(runs["medal"].dropna()) or "-"
         lines.append([str(competition), str(system), *(mean_of(runs[name]) for name in means), untrained, medals])
     return lines
 
 
-def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+def to_markdown(rows: Sequence[Mapping[str, Any]], of_runs: Mapping[str, list[list[str]]] | None = None) -> str:
     counts = sorted({row["num_samples"] for row in rows})
     chosen = "Scores on the hidden answers of the best program by that score."
     if chosen_by_validation(rows):
@@ -143,10 +143,11 @@ def to_markdown(rows: Sequence[Mapping[str, Any]]) -> str:
         "Programs": program_table(rows),
         f"Best of {' to '.join(map(str, counts[:: max(1, len(counts) - 1)]))} programs": main_table(rows),
         "Best of k": best_of_k_table(rows),
+        **(of_runs or {}),
     }
     if chosen_by_validation(rows):
         tables["If chosen and scored on all hidden rows"] = main_table(on_all_rows(rows))
-    parts = [f"## {title}\n\n{_markdown(lines)}\n" for title, lines in tables.items() if len(lines) > 1]
+    parts = [f"## {for_markdown(title)}\n\n{_markdown(lines)}\n" for title, lines in tables.items() if len(lines) > 1]
     return "".join([*parts, NOTES.format(chosen=chosen, k=K)])
 
 

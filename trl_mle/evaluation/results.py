@@ -106,7 +106,7 @@ def failures(evaluations: Sequence[Evaluation]) -> list[str]:
     """The most frequent reasons why programs have no valid submission."""
     kinds = Counter(
         kind_of_failure(str(evaluation.outcome), evaluation.detail)
-        for evaluation in judged(evaluations)
+        for evaluation in evaluations
         if not evaluation.valid
     )
     return [f"{count} of {len(evaluations)}: {kind}" for kind, count in kinds.most_common(MOST_FAILURES)]

@@ -25,12 +25,8 @@ def call_shared(
     """
     cache = DynamicCache(config=decoder.config)
     first, prompt_of_row = _prompts(input_ids[:, :length])
-    decoder(
-        input_ids=input_ids[first, :length],
-        attention_mask=attention_mask[first, :length],
-        past_key_values=cache,
-        use_cache=True,
-    )
+    prompts = {"input_ids": input_ids[first, :length], "attention_mask": attention_mask[first, :length]}
+    decoder(**prompts, past_key_values=cache, use_cache=True)
     cache.batch_select_indices(prompt_of_row)
     completions, labels = input_ids[:, length:], labels[:, length:]
     return model(input_ids=completions, attention_mask=attention_mask, past_key_values=cache, labels=labels, **kwargs)

@@ -61,6 +61,7 @@ def _rows(run: TrainingRun) -> Iterator[dict[str, str]]:
     several = run.competitions if len(run.competitions) > 1 else []
     for competition in [None, *several]:
         table = run.programs(competition)
+        written = run.executions if competition is None else run.executions.query("competition == @competition")
         quarter = max(1, len(table) // 4)
         best = [one for one in run.best if competition in (None, one["competition"])]
         scores = [f"{one['reported']:g} ({one['competition']}, {_metric(one)})" for one in best]
@@ -77,7 +78,7 @@ def _rows(run: TrainingRun) -> Iterator[dict[str, str]]:
             "steps": str(max((entry["step"] for entry in run.history), default=0)),
             "training time": "-" if run.training_s is None else in_words(run.training_s),
             **row,
-            "failures of ours": str(len(run.executions) - len(run.programs())),
+            "failures of ours": str(len(written) - len(table)),
             "best score": ", ".join(scores) or "-",
         }
 

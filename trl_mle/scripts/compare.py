@@ -17,16 +17,18 @@ from trl_mle.showing import PlainConsole, number
 def compare(args: argparse.Namespace) -> int:
     """Compares systems across the results of several evaluations, next to the paper's figures."""
     rows = result_tables.read_results([Path(folder) for folder in args.folders])
+    of_runs = {
+        f"training ({run}) beside sampled programs, at most as many": training_table(read_run(Path(run)), rows)
+        for run in args.runs
+    }
     if args.markdown is not None:
-        Path(args.markdown).write_text(result_tables.to_markdown(rows), encoding="utf-8")
+        Path(args.markdown).write_text(result_tables.to_markdown(rows, of_runs), encoding="utf-8")
     tables = {
         "programs, mean ± standard error over runs": [line[:6] for line in result_tables.program_table(rows)],
         "best score, mean ± standard error over runs (*: the best)": _best_scores(rows),
         "best of k": result_tables.best_of_k_table(rows),
+        **of_runs,
     }
-    for run in args.runs:
-        training = training_table(read_run(Path(run)), rows)
-        tables[f"training ({run}) beside sampled programs, at most as many"] = training
     if result_tables.chosen_by_validation(rows):
         # For comparison with published figures
         tables["best score if chosen and scored on all hidden rows"] = _best_scores(result_tables.on_all_rows(rows))
@@ -47,19 +49,24 @@ def _best_scores(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def training_table(run: TrainingRun, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """What a run has found, and the expected best of as many sampled programs, or of the most below that are known."""
-    lines = [["competition", "programs of", "number", "any valid", "best", "95% interval"]]
-    best = {one["competition"]: one["reported"] for one in run.best}
+    """What a run has found, and the expected best of as many sampled programs, or of the most below that are known.
+    Raises `ValueError` if the run held out other rows."""
+    lines = [["competition", "programs of", "number", "valid", "any valid", "best", "95% interval"]]
+    best = {one["competition"]: one for one in run.best}
     for competition in run.competitions:
-        programs = run.programs(competition)
-        valid = percent(programs["valid"].mean())
-        lines.append([competition, "training", f"{len(programs):,}", valid, number(best.get(competition)), "-"])
+        programs, found = run.programs(competition), best.get(competition, {})
+        valid = percent(programs["valid"].mean()) if len(programs) else "-"
+        score = number(found.get("reported"))
+        lines.append([competition, "training", f"{len(programs):,}", valid, "-", score, "-"])
         for row in (row for row in rows if row["competition"] == competition):
+            if found and (share := found.get("holdout", 0.0)) != row["holdout"]:
+                raise ValueError(f"--runs: training held out {share:g} of {competition}: evaluate with its --holdout")
             points = [point for point in row["best_of_k"] if point["k"] <= len(programs)]
             for point in points[-1:]:
                 interval = f"{number(point['low'])} to {number(point['high'])}"
-                valid = f"{point['valid_rate']:.0%}"
-                lines.append([competition, row["policy"], f"{point['k']:,}", valid, number(point["score"]), interval])
+                shares = [percent(row["valid_rate"]), f"{point['valid_rate']:.0%}"]
+                figures = [f"{point['k']:,}", *shares, number(point["score"]), interval]
+                lines.append([competition, row["policy"], *figures])
     return lines
 
 

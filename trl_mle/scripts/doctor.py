@@ -7,6 +7,7 @@ from rich.table import Table
 from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor, Outcome, SandboxError
 from trl_mle.execution.sandbox import TIERS, CheckUnfinished
+from trl_mle.execution.sandbox.interpreter import find_interpreter
 from trl_mle.execution.sandbox.program_environment import IMPORTS
 from trl_mle.showing import PlainConsole
 from trl_mle.waits import waiting_for
@@ -17,6 +18,7 @@ def doctor(args: argparse.Namespace) -> int:
     competition = load_competition("wine")
     table = Table("tier", "works", "how, or why not", title="program isolation")
     works, remedies, is_unknown = [], [], False
+    find_interpreter(args.program_python)  # a wrong path says nothing about this machine
     for tier in TIERS:
         try:
             with LocalExecutor(sandbox=tier.name, python=args.program_python, packages=()) as executor:

@@ -11,7 +11,7 @@ from rich.table import Table
 from trl_mle.competitions import Competition, Score, load_competition
 from trl_mle.competitions.medals import human_rank, medal, medal_thresholds
 from trl_mle.competitions.own import final_competition
-from trl_mle.execution import Outcome
+from trl_mle.execution import Outcome, SandboxError
 from trl_mle.execution.options import ExecutorArguments, make_executor
 from trl_mle.files import write_whole
 from trl_mle.instrumentation import MILESTONES
@@ -60,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         executor.check(competition)
         reward = MLEReward([competition], executor, best_solutions_dir=kept)
         [evaluation] = reward.wait_for(reward.submit_programs([(source if source.strip() else None, competition)]))
+        if evaluation.infrastructure_failed:
+            raise SandboxError(f"our infrastructure failed: {evaluation.detail}")
         if output is not None and evaluation.valid:
             submission = Path(kept, competition.slug, "submission.csv").read_bytes()
             if (final := final_competition(competition)) is not None:

@@ -57,6 +57,8 @@ def _row(competition_id: str, data_dir: str | None) -> dict[str, Any]:
     try:
         competition = load_competition(competition_id, data_dir)
     except CompetitionError as error:
+        if original not in MLEBENCH_COMPETITIONS:
+            raise
         return row | {"status": "missing", "test_rows": None, "error": str(error)}
     return {
         "id": competition_id,

@@ -12,7 +12,7 @@ from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions import Competition, CompetitionError
 from trl_mle.competitions.own import final_competition, moment, new_competition
-from trl_mle.competitions.reading import as_read, as_times, listed, read_options
+from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, read_options
 from trl_mle.competitions.table_checks import holds_times
 from trl_mle.prompts.features import date_format_of
 from trl_mle.rewards.mle_reward import lowest_valid_reward
@@ -33,7 +33,7 @@ def new(args: argparse.Namespace) -> int:
     facts = facts_table()
     for row in (
         ("competition", name),
-        *_read(competition, args.target, options.get("date_format")),
+        *_read(competition, [clean_name(name) for name in args.target], options.get("date_format")),
         ("metric", metric_name(args.metric, competition.higher_is_better)),
         *([("", f"prompts say: {competition.rule}")] if competition.rule else []),
         ("", f"a constant guess scores {number(score, 5)}"),

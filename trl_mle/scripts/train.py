@@ -86,9 +86,7 @@ def check_programs(tasks: TaskSet, executor: Executor, args: MLEGRPOConfig, mode
     """Loads the first competitions, runs a program on each, and measures their prompts."""
     competitions = [tasks[name] for name in tasks.few()]
     tokenizer = checks.load_tokenizer(
-        model_args.model_name_or_path,
-        revision=model_args.model_revision,
-        trust_remote_code=args.trust_remote_code,
+        model_args.model_name_or_path, revision=model_args.model_revision, trust_remote_code=args.trust_remote_code
     )
     for competition in competitions:
         executor.check(competition)

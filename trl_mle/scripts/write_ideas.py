@@ -11,6 +11,7 @@ import yaml
 
 from trl_mle.competitions import Competition, load_competition
 from trl_mle.competitions.metrics import Takes
+from trl_mle.evaluation.harness import NoAnswerError
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.execution import Limits
 from trl_mle.prompts import Idea, Ideas, scratch_prompt
@@ -31,8 +32,10 @@ def run(args: argparse.Namespace) -> int:
     if args.policy is None:
         ideas = Ideas("default").of(competition)
     else:
-        ideas = ask_for_ideas(competition, args.policy, args.count)
         to = Path(args.to or f"{competition.slug}-ideas.yaml")
+        if to.exists() or not to.absolute().parent.is_dir():
+            raise OSError(f"--to {to}: name a new file in a folder that exists")
+        ideas = ask_for_ideas(competition, args.policy, args.count)
         write_ideas(ideas, to)
         print(f"{len(ideas)} ideas in {to}", file=sys.stderr)
     if args.json:
@@ -44,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
 def ask_for_ideas(competition: Competition, policy: str, count: int) -> list[Idea]:
     """Asks a policy, as for [`~trl_mle.evaluation.policies.load_policy`], once for so many ideas. Raises `ValueError`
-    if its answer names no model of scikit-learn."""
+    if it does not answer, or its answer names no model of scikit-learn."""
     check_policy(policy)
     numbers = competition.scoring.takes is Takes.NUMBERS
     example = "ExtraTreesRegressor(n_estimators=300)" if numbers else "ExtraTreesClassifier(n_estimators=300)"
@@ -52,10 +55,11 @@ def ask_for_ideas(competition: Competition, policy: str, count: int) -> list[Ide
     task = message["content"].rpartition("\n\n")[0]
     prompt = [{"role": "user", "content": f"{task}\n\n{ASK.format(count=count, example=example)}"}]
     (completion,) = load_policy(policy).sample([prompt], MAX_TOKENS, [0])
-    answer = completion.text or ""
-    ideas = ideas_in(answer, "regressor" if numbers else "classifier")[:count]
+    if completion.text is None:
+        raise NoAnswerError(f"--policy: no answer: {completion.error or 'the reason is unknown'}")
+    ideas = ideas_in(completion.text, "regressor" if numbers else "classifier")[:count]
     if not ideas:
-        raise ValueError(f"--policy: the answer names no model of scikit-learn: {for_terminal(answer[:200])}")
+        raise ValueError(f"--policy: the answer names no model of scikit-learn: {for_terminal(completion.text[:200])}")
     return ideas
 
 

@@ -98,10 +98,9 @@ def make_model(tokenizer: Qwen2Tokenizer) -> Qwen2ForCausalLM:
     return model
 
 
-def _training_arguments(config: StarterConfig, max_steps: int) -> SFTConfig:
+def _training_arguments(config: StarterConfig) -> SFTConfig:
     args = SFTConfig(
         output_dir=config.output_dir,
-        max_steps=max_steps,
         num_train_epochs=1,  # sketching another program is cheaper than training twice on the same one
         # Many small steps: with batches of 64, and so a quarter of the steps, hardly any program was valid.
         per_device_train_batch_size=16,
@@ -122,10 +121,9 @@ def _training_arguments(config: StarterConfig, max_steps: int) -> SFTConfig:
     return args
 
 
-def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
+def build_starter(config: StarterConfig) -> None:
     """Trains a tiny policy from scratch on sketched programs, and saves it like any other checkpoint. Its chat
-    template renders only the first line of the user's message, `Kaggle competition: <id>`. `max_steps` overrides the
-    one epoch of training, if positive."""
+    template renders only the first line of the user's message, `Kaggle competition: <id>`."""
     start = time.perf_counter()
     console = PlainConsole()
     set_seed(config.seed)
@@ -133,7 +131,7 @@ def build_starter(config: StarterConfig, max_steps: int = -1) -> None:
     corpus = sketch_corpus(config)
     console.print("2/3 Training a tokenizer on them")
     tokenizer = train_tokenizer(corpus)
-    model, args = make_model(tokenizer), _training_arguments(config, max_steps)
+    model, args = make_model(tokenizer), _training_arguments(config)
     trainer = SFTTrainer(model=model, args=args, train_dataset=corpus, processing_class=tokenizer)
     console.print(f"3/3 Training {model.num_parameters():,} parameters on {args.device}")
     trainer.remove_callback(ProgressCallback)

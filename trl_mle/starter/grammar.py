@@ -3,10 +3,10 @@ may contain a mistake, so that programs fail at every stage."""
 
 import keyword
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from trl_mle.competitions import CompetitionError, load_competition
 from trl_mle.data_files import read_data
@@ -42,83 +42,64 @@ def find_tasks(competition: str) -> tuple[Task, ...]:
         raise CompetitionError(f"the starter's grammar does not cover {competition!r}, {covered}: {error}") from error
 
 
-Drawn = TypeVar("Drawn", Part, Estimator)
+Drawn = TypeVar("Drawn", Part, Estimator, Task)
 
 
 class Sketcher:
     """Writes completions for a competition: a one-line plan, then a program. `slip_rate` is the probability of a
-    mistake at each place where one can happen. `choices` are those of the last program."""
+    mistake at each place where one can happen."""
 
     def __init__(self, competition: str, rng: random.Random, slip_rate: float = 0.06):
         self.tasks = find_tasks(competition)
         self.rng = rng
         self.slip_rate = slip_rate
-        self.choices: dict[str, Any] = {}
 
-    def sketch(self, kept: dict[str, Any] | None = None) -> str:
-        """Writes one completion. `kept` has choices that are already made, by their names in `choices`."""
-        self.choices = dict(kept or {})
-        task = self._task()
+    def sketch(self) -> str:
+        """Writes one completion."""
+        task = self._drawn(self.tasks)
         estimators = REGRESSORS if task.kind in ("number", "numbers") else CLASSIFIERS
-        models = {model.words: model for model in estimators if model.words not in task.unfit}
-        estimator = models[self._choose("estimator", lambda: self._drawn(models.values()).words)]
-        partner = models.get(self._seldom("partner", PARTNER, lambda: self._drawn(models.values()).words))
-        chosen = self._choose("parts", lambda: self._parts(task))
-        parts = [part for words in chosen for part in task.parts if part.words == words]
-        by_words = {transform.words: transform for transform in TRANSFORMS}
-        transform = by_words[self._choose("transform", lambda: self._drawn(TRANSFORMS).words)]
+        models = [model for model in estimators if model.words not in task.unfit]
+        estimator = self._drawn(models)
+        partner = self._drawn(models) if self.rng.random() < PARTNER else None
+        parts = self._parts(task)
+        transform = self._drawn(TRANSFORMS)
 
-        verb = self._choose("verb", lambda: self.rng.choice(("fit", "train", "try", "use")))
+        verb = self.rng.choice(("fit", "train", "try", "use"))
         who = f"{estimator.words} and {partner.words}" if partner else estimator.words
-        plan = f"Plan: {verb} {who} on {', '.join([*chosen, *filter(None, [transform.words])])}."
+        plan = f"Plan: {verb} {who} on {', '.join(part.words for part in (*parts, transform) if part.words)}."
         if self.rng.random() < self.slip_rate / 7:  # a plan without a program
             return plan
 
         imports: list[str] = []
-        body = [
-            *self._load(task),
-            *self._features(task, parts, imports),
+        body = [*self._load(task), *self._features(task, parts, imports)]
+        is_logarithm = task.logs and self.rng.random() < LOGARITHM
+        labels = f"np.log1p({task.labels})" if is_logarithm else task.labels
+        body += [
+            self._line("split"),
+            self._line("labels", labels=labels, target=task.target),
             *self._transform(transform, imports),
             *self._fit(task, estimator, partner, imports),
-            *self._predict(task),
+            *self._predict(task, is_logarithm),
             *self._submit(task),
         ]
         lines = [*self._imports(imports, with_numpy=any("np." in line for line in body)), *body]
         program = "\n".join(line for line in lines if line)
         return f"{plan}\n```python\n{program}\n```"
 
-    def _choose(self, name: str, draw: Callable[[], Any]) -> Any:
-        """Returns the choice of that name, which it makes when it is first asked for."""
-        if name not in self.choices:
-            self.choices[name] = draw()
-        return self.choices[name]
-
-    def _seldom(self, name: str, probability: float, draw: Callable[[], Any] = lambda: True) -> Any:
-        return self._choose(name, lambda: draw() if self.rng.random() < probability else None)
-
     def _drawn(self, items: Iterable[Drawn]) -> Drawn:
         items = list(items)
         return self.rng.choices(items, [item.weight for item in items])[0]
 
-    def _task(self) -> Task:
-        numbers = range(len(self.tasks))
-        weights = [task.weight for task in self.tasks]
-        return self.tasks[self._choose("task", lambda: self.rng.choices(numbers, weights)[0])]
-
-    def _parts(self, task: Task) -> list[str]:
+    def _parts(self, task: Task) -> list[Part]:
         parts = [self._drawn(task.parts)]
         while len(parts) < len(task.parts) and self.rng.random() < ANOTHER_PART:
             parts.append(self._drawn(part for part in task.parts if part not in parts))
-        return [part.words for part in parts]
+        return parts
 
-    def _settings(self, of: Estimator | Part, whose: str = "") -> str:
+    def _settings(self, of: Estimator | Part) -> str:
         """Arguments as a program writes them. The first is always set, the others half of the time each."""
-
-        def draw() -> dict[str, object]:
-            set_ = [keyword for number, keyword in enumerate(of.settings) if not number or self.rng.random() < 0.5]
-            return {keyword: self.rng.choice(of.settings[keyword]) for keyword in set_}
-
-        settings = self._choose(f"settings of {whose or of.words}", draw)
+        set_ = [keyword for number, keyword in enumerate(of.settings) if not number or self.rng.random() < 0.5]
+        settings = {keyword: self.rng.choice(of.settings[keyword]) for keyword in set_}
         return ", ".join(f"{keyword}={value}" if keyword else f"{value}" for keyword, value in settings.items())
 
     # Lines of code; the first form of each is correct, and the others are mistakes
@@ -151,7 +132,7 @@ class Sketcher:
         lines = [self._line("both")]
         imports += task.imports
         if task.base:
-            base = self._choose("base", lambda: self.rng.choice(task.base))
+            base = self.rng.choice(task.base)
             lines.append(self._slip(base, base.replace("both", "data"), base.replace("both[", "both(")))
         lines += dict.fromkeys(part.before for part in parts)
         for number, part in enumerate(parts):
@@ -159,8 +140,7 @@ class Sketcher:
             code = part.code.replace("{settings}", self._settings(part))
             line = f"X = np.hstack([X, {code}])" if number else f"X = {code}"
             lines.append(self._slip(line, f"{line})", line.replace("X = ", "x = ", 1), f"{line}[:len(train)]"))
-        labels = f"np.log1p({task.labels})" if self._logarithm(task) else task.labels
-        return [*lines, self._line("split"), self._line("labels", labels=labels, target=task.target)]
+        return lines
 
     def _transform(self, transform: Part, imports: list[str]) -> list[str]:
         if not transform.words:
@@ -168,13 +148,10 @@ class Sketcher:
         imports += transform.imports
         return [self._line("scaler", code=transform.code), self._line("scale_train"), self._line("scale_test")]
 
-    def _logarithm(self, task: Task) -> bool:
-        return task.logs and self._seldom("logarithm", LOGARITHM) is not None
-
-    def _model(self, task: Task, estimator: Estimator, imports: list[str], whose: str = "") -> str:
+    def _model(self, task: Task, estimator: Estimator, imports: list[str]) -> str:
         name = estimator.name.replace("*", _suffix(task))
         imports.append(f"from sklearn.{estimator.module} import {name}")
-        model = f"{name}({self._settings(estimator, whose)})"
+        model = f"{name}({self._settings(estimator)})"
         if name == "SVC" and task.kind in ("probabilities", "probability"):
             imports.append("from sklearn.calibration import CalibratedClassifierCV")
             model = f"CalibratedClassifierCV({model})"
@@ -183,22 +160,22 @@ class Sketcher:
     def _fit(self, task: Task, estimator: Estimator, partner: Estimator | None, imports: list[str]) -> list[str]:
         model = self._model(task, estimator, imports)
         if partner is not None:
-            way = self._choose("way", lambda: self.rng.choice(("Voting", "Voting", "Stacking"))) + _suffix(task)
+            way = self.rng.choice(("Voting", "Voting", "Stacking")) + _suffix(task)
             imports.append(f"from sklearn.ensemble import {way}")
             soft = ', voting="soft"' if way == "VotingClassifier" and task.kind != "class" else ""
-            other = self._model(task, partner, imports, f"{partner.words}, the partner")
+            other = self._model(task, partner, imports)
             model = f'{way}([("a", {model}), ("b", {other})]{soft})'
         if task.kind == "numbers" and (partner is not None or model.partition("(")[0] in SINGLE_OUTPUT):
             imports.append("from sklearn.multioutput import MultiOutputRegressor")
             model = f"MultiOutputRegressor({model})"
         misspelled = f"{model[:-1]}iterations=10)" if model.endswith("()") else f"{model[:-1]}, iterations=10)"
         lines = [self._slip(*(f"model = {form}" for form in (model, model[:-1], misspelled, model.lower())))]
-        if model.startswith(estimator.name.rstrip("*")) and estimator.settings and self._seldom("tuning", TUNING):
+        if model.startswith(estimator.name.rstrip("*")) and estimator.settings and self.rng.random() < TUNING:
             keyword, values = next(iter(estimator.settings.items()))
             grid = ", ".join(str(value) for value in dict.fromkeys(values[(len(values) - 1) % 2 :: 2]))
             imports.append("from sklearn.model_selection import GridSearchCV")
             lines.append(f'model = GridSearchCV(model, {{"{keyword}": [{grid}]}}, cv=3)')
-        if self._seldom("check", CHECK):
+        if self.rng.random() < CHECK:
             imports.append("from sklearn.model_selection import cross_val_score")
             lines.append(self._line("check"))
         lines.append(self._line("fit"))
@@ -206,18 +183,17 @@ class Sketcher:
             lines.append("while model.score(X, y) < 1:\n    model.fit(X, y)")
         return lines
 
-    def _predict(self, task: Task) -> list[str]:
+    def _predict(self, task: Task, is_logarithm: bool) -> list[str]:
         if task.kind in ("class", "number", "numbers"):
-            return [self._line("predict"), "pred = np.expm1(pred)" if self._logarithm(task) else ""]
+            return [self._line("predict"), "pred = np.expm1(pred)" if is_logarithm else ""]
         lines = [self._line("predict_proba")]
-        if task.kind == "probabilities":
-            share = self._seldom("mixing", MIXING, lambda: self.rng.choice((0.01, 0.03, 0.05, 0.1)))
-            if share is not None:
-                lines.append(self._line("mix", rest=1 - share, share=share))
+        if task.kind == "probabilities" and self.rng.random() < MIXING:
+            share = self.rng.choice((0.01, 0.03, 0.05, 0.1))
+            lines.append(self._line("mix", rest=1 - share, share=share))
         return lines
 
     def _submit(self, task: Task) -> list[str]:
-        answer = self._choose("answer", lambda: self.rng.choice(task.answers))
+        answer = self.rng.choice(task.answers)
         if task.kind in ("probabilities", "numbers"):
             forms = f"sub.iloc[:, 1:] = {answer}", f"sub[sub.columns[1:]] = {answer}"
             wrong = [f"sub.iloc[:, :] = {answer}", f'sub["{task.target}"] = {answer}', f"sub = pd.DataFrame({answer})"]
@@ -234,7 +210,7 @@ class Sketcher:
             wrong.append(f'sub["{task.column}"] = y')  # pandas aligns the rows: not the predictions
         return [
             self._line("read_sample", sample=task.sample),
-            self._slip(forms[self._choose("fill", lambda: self.rng.randrange(2))], *wrong),
+            self._slip(self.rng.choice(forms), *wrong),
             self._line("write"),
         ]
 

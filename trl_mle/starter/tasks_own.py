@@ -14,13 +14,8 @@ from trl_mle.competitions.metrics import Takes
 from trl_mle.starter.tasks import NUMBERS, TEXT, Part, Task
 
 
-KINDS: dict[Takes, Literal["probability", "class", "number"]] = {
-    Takes.SCORES: "probability",
-    Takes.ZEROS_AND_ONES: "class",
-    Takes.LABELS: "class",
-    Takes.TEXTS: "class",
-    Takes.NUMBERS: "number",
-}
+# Of tasks with one target that is a number; of all others, "class"
+KINDS: dict[Takes, Literal["probability", "class", "number"]] = {Takes.SCORES: "probability", Takes.NUMBERS: "number"}
 MOST_VALUES = 50  # of a column of texts that becomes indicators
 PROSE = 25  # mean number of characters from which texts are read word by word
 
@@ -58,7 +53,7 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
     if len(targets) > 1:
         return (task("numbers", labels=f"train[{_listed(targets)}]"),)
     is_number = is_numeric_dtype(train[targets[0]])
-    kind = KINDS[takes] if is_number else "class"
+    kind = KINDS.get(takes, "class") if is_number else "class"
     return (task(kind, column=target, logs=kind == "number" and bool((train[targets[0]] >= 0).all())),)
 
 
