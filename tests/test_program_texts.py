@@ -31,7 +31,7 @@ PLACES = (
 )
 NESTS = [
     ("(", ",)"), ("[", "]"), ("f(", ")"), ("-", ""), ("x.y(", ").z"), ("x[", "]"), ("(lambda x: ", ")(t)"),
-    ("[x for x in ", "]"), ("(x if x else ", ")"), ("(x := ", ")"), ("t + ", ""), ("", " + t"), ("", ".x()"),
+    ("[x for x in ", "]"), ("(x if x else ", ")"), ("(x := ", ")"), ("t + ", ""), ("", " + t"), ("", ".x()"), ("f(", ").b.append(1)"),
 ]  # fmt: skip
 BLOCKS = ("if t:", "for x in t:", "with open('x') as x:", "try:", "def f(x):", "class A:", "while t:", "match t:")
 LARGE = {
@@ -41,6 +41,11 @@ LARGE = {
     "doubled": "s = 'input/train.csv'\nx = [s]\n" + "s = s + s\nx = [x, x]\n" * 1000,
     "calls": READ + "".join(f"def f{i}(x): return f{i + 1}(x)\n" for i in range(1000)) + "f0(t)\n",
     "classes": "".join(f"class A{i + 1}(A{i}): pass\n" for i in range(1500)) + "A1500().fit(1)\n",
+    "star imports": "from a import *\n" * 2300 + "a\n" * 1600,
+    "a long name": "import transformers as t\nm = t.Auto" + "Model" * 5000 + "\n" + "m()\n" * 2000,
+    "a growing name": "import os as m\n"
+    + "".join(" " * i + "for a in (1, 2, 3, 4, 5, 6, 7, 8):\n" for i in range(5))
+    + f"     m = m.{'x' * 40_000}\n",
 }  # fmt: skip
 HOSTILE_PROGRAMS = [
     path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "execution" / "hostile").glob("*.py"))
@@ -82,7 +87,7 @@ def test_long_numbers(number):
 
 
 @pytest.mark.parametrize("nest", NESTS)
-@pytest.mark.parametrize("times", [MAX_DEPTH // 3 - 3, MAX_LENGTH // 20])
+@pytest.mark.parametrize("times", [MAX_DEPTH // 4 - 3, MAX_DEPTH // 3 - 3, MAX_LENGTH // 20])
 def test_nested_expressions(nest, times):
     before, after = nest
     nested = before * times + "t" + after * times
