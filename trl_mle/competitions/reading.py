@@ -61,7 +61,8 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
         values = _parsed(path, text, **options)
         for name in cells:
             cells[name] = cells[name].mask(values[name].isna(), "")
-            if is_numeric_dtype(values[name]) and not is_numeric_dtype(as_read(cells[[name]])[name]):
+            is_number = is_numeric_dtype(values[name]) and _are_grouped(cells[name], options)
+            if is_number and not values[name].equals(as_read(cells[[name]])[name]):
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
     cells.index += skipped
     cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))
@@ -187,6 +188,15 @@ def _parsed(path: Path, text: str, **options: Any) -> pd.DataFrame:
     except (ValueError, TypeError) as error:  # pandas' ParserError and EmptyDataError among them
         raise CompetitionError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     return table.set_axis(range(2, len(table) + 2)).set_axis(map(clean_name, map(str, table.columns)), axis=1)
+
+
+def _are_grouped(cells: pd.Series, options: Mapping[str, Any]) -> bool:
+    """Whether any `thousands` are before three digits: pandas takes the date 28.07.2023 for the number 28072023."""
+    if not options.get("thousands"):
+        return True
+    thousands, decimal = (re.escape(options.get(name, ".")) for name in ("thousands", "decimal"))
+    whole = rf"\d{{1,3}}({thousands}\d{{2,3}})*{thousands}\d{{3}}|\d+"
+    return cells.str.fullmatch(rf"\W*({whole})?({decimal}\d*)?([eE][-+]?\d+)?\s*").all()
 
 
 def _without_repetitions(path: Path, cells: pd.DataFrame) -> pd.DataFrame:
