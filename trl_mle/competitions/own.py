@@ -99,6 +99,9 @@ def new_competition(
         is_test, order, groups = _hidden(rows, examples, split, test_share, options.get("date_format"))
         if not is_test.any() or is_test.all():
             raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
+        if (unseen := _unseen(examples, is_test)).any():
+            only = listed(examples.targets.iloc[:, 0][unseen].unique())
+            raise CompetitionError(f"--split {split} hides all rows of {only}: leave them out, or split otherwise")
         report_copies(pd.concat([examples.features, examples.targets], axis=1), is_test)
         ids = [examples.ids] if examples.has_own_ids else []
         report_telling_columns(as_read(pd.concat([*ids, examples.features], axis=1)), as_read(examples.targets))
@@ -109,7 +112,7 @@ def new_competition(
         for name, mask in parts.items():
             files |= _files(examples, mask, name)
         if test is not None:
-            files |= _final_files(read_table(test, options), test, examples)
+            files |= _final_files(_unlabelled(test, options), test, examples)
         text = _description(folder.name, examples, is_test, order, metric)
         files |= {f"{name}/description.md": text for name in (*parts, FINAL) if f"{name}/test.csv" in files}
         layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
@@ -176,6 +179,14 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: st
     return rows[~unknown]
 
 
+def _unlabelled(table: Path, options: dict[str, Any]) -> pd.DataFrame:
+    """The rows to predict. Without `skipfooter`, which may be for the other table, if they can be read without."""
+    try:
+        return read_table(table, {name: value for name, value in options.items() if name != "skipfooter"})
+    except CompetitionError:
+        return read_table(table, options)
+
+
 def _examples(
     rows: pd.DataFrame, targets: list[str], id_column: str | None, metric: str, scoring: Metric
 ) -> _Examples:
@@ -206,11 +217,17 @@ def _folds(examples: _Examples, shown: np.ndarray, groups: pd.Series | None) -> 
         hidden = shown.copy()
         if number < len(FOLDS) and shown.any():
             hidden[shown] = _share_of(examples, shown, groups, 1 / (len(FOLDS) + 1 - number))
-        if examples.labels:  # a program that never sees a label has no column for it
-            label = examples.targets.iloc[:, 0]
-            hidden &= label.isin(label[~hidden]).to_numpy()
+        hidden &= ~_unseen(examples, hidden)
         masks[name], shown = hidden, shown & ~hidden
     return {name: mask for name, mask in masks.items() if mask.any()}  # there may be fewer groups
+
+
+def _unseen(examples: _Examples, hidden: np.ndarray) -> np.ndarray:
+    """A mask of the hidden rows whose label no other row has: a program would not have its column of probabilities."""
+    if not examples.labels:
+        return np.zeros_like(hidden)
+    label = examples.answers.to_numpy().argmax(axis=1)
+    return hidden & ~np.isin(label, label[~hidden])
 
 
 def _share_of(examples: _Examples, rows: np.ndarray | slice, groups: pd.Series | None, share: float) -> np.ndarray:
@@ -289,7 +306,8 @@ def _hidden(
         raise CompetitionError(f"test_share must be between 0 and 1, got {share:g}")
     if split is None:
         report_splits(examples.features)
-        return _share_of(examples, slice(None), None, share), "", None
+        is_test = _share_of(examples, slice(None), None, share)
+        return is_test & ~_unseen(examples, is_test), "", None
     kind, _, column = split.partition(":")
     name = clean_name(column)
     rows = rows.loc[examples.ids.index].drop(columns=list(examples.targets))
@@ -319,7 +337,7 @@ def _columns(answers: pd.DataFrame, parts: Sequence[np.ndarray], split: str | No
     if split is not None and split.startswith("group:"):
         columns["group_column"] = clean_name(split.removeprefix("group:"))
     hidden = [answers[part] for part in parts]
-    whole, *read = (set(as_read(part).select_dtypes("number")) for part in (answers, *hidden))
+    whole, *read = (set(as_read(part).select_dtypes(["number", "bool"])) for part in (answers, *hidden))
     if texts := set().union(*read) - whole:  # labels 1, 2 and x, where no hidden row has an x
         columns["text_columns"] = [name for name in answers if name in texts]
     return columns
