@@ -112,7 +112,7 @@ def new_competition(
         for name, mask in parts.items():
             files |= _files(examples, mask, name)
         if test is not None:
-            files |= _final_files(_unlabelled(test, options), test, examples)
+            files |= _final_files(test, options, examples)
         text = _description(folder.name, examples, is_test, order, metric)
         files |= {f"{name}/description.md": text for name in (*parts, FINAL) if f"{name}/test.csv" in files}
         layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
@@ -179,14 +179,6 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: st
     return rows[~unknown]
 
 
-def _unlabelled(table: Path, options: dict[str, Any]) -> pd.DataFrame:
-    """The rows to predict. Without `skipfooter`, which may be for the other table, if they can be read without."""
-    try:
-        return read_table(table, {name: value for name, value in options.items() if name != "skipfooter"})
-    except CompetitionError:
-        return read_table(table, options)
-
-
 def _examples(
     rows: pd.DataFrame, targets: list[str], id_column: str | None, metric: str, scoring: Metric
 ) -> _Examples:
@@ -224,9 +216,7 @@ def _folds(examples: _Examples, shown: np.ndarray, groups: pd.Series | None) -> 
 
 def _unseen(examples: _Examples, hidden: np.ndarray) -> np.ndarray:
     """A mask of the hidden rows whose label no other row has: a program would not have its column of probabilities."""
-    if not examples.labels:
-        return np.zeros_like(hidden)
-    label = examples.answers.to_numpy().argmax(axis=1)
+    label = examples.answers.to_numpy().argmax(axis=1) if examples.labels else np.zeros(len(hidden))
     return hidden & ~np.isin(label, label[~hidden])
 
 
@@ -247,8 +237,12 @@ def _files(examples: _Examples, is_test: np.ndarray, folder: str) -> dict[str, p
     }
 
 
-def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[str, pd.DataFrame]:
-    """The files of [`final_competition`], with all labels, for these rows without. Generated ids count from 0."""
+def _final_files(table: Path, options: Mapping[str, Any], examples: _Examples) -> dict[str, pd.DataFrame]:
+    """The files of [`final_competition`], with all labels, for a table without. Generated ids count from 0."""
+    try:
+        rows = read_table(table, {name: value for name, value in options.items() if name != "skipfooter"})
+    except CompetitionError:  # it cannot be read without
+        rows = read_table(table, options)
     id_column = str(examples.ids.name)
     features = list(examples.features)
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:

@@ -59,9 +59,14 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
     cells = _parsed(path, text, **structure, dtype=str, na_filter=False)
     if len(structure) < len(options):
         values = _parsed(path, text, **options)
+        # Three digits follow a sign for thousands: pandas takes the date 28.07.2023 for the number 28072023
+        thousands = re.escape(options.get("thousands") or "\0")  # which no text holds
+        decimal = re.escape(options.get("decimal", "."))
+        whole = rf"\d{{1,3}}({thousands}\d{{2,3}})*{thousands}\d{{3}}|\d+|inf(inity)?"
+        number = rf"(?i)\W*({whole})?({decimal}\d*)?(e[-+]?\d+)?\s*"
         for name in cells:
             cells[name] = cells[name].mask(values[name].isna(), "")
-            is_number = is_numeric_dtype(values[name]) and _are_grouped(cells[name], options)
+            is_number = is_numeric_dtype(values[name]) and cells[name].str.fullmatch(number).all()
             if is_number and not values[name].equals(as_read(cells[[name]])[name]):
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
     cells.index += skipped
@@ -188,15 +193,6 @@ def _parsed(path: Path, text: str, **options: Any) -> pd.DataFrame:
     except (ValueError, TypeError) as error:  # pandas' ParserError and EmptyDataError among them
         raise CompetitionError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     return table.set_axis(range(2, len(table) + 2)).set_axis(map(clean_name, map(str, table.columns)), axis=1)
-
-
-def _are_grouped(cells: pd.Series, options: Mapping[str, Any]) -> bool:
-    """Whether any `thousands` are before three digits: pandas takes the date 28.07.2023 for the number 28072023."""
-    if not options.get("thousands"):
-        return True
-    thousands, decimal = (re.escape(options.get(name, ".")) for name in ("thousands", "decimal"))
-    whole = rf"\d{{1,3}}({thousands}\d{{2,3}})*{thousands}\d{{3}}|\d+"
-    return cells.str.fullmatch(rf"\W*({whole})?({decimal}\d*)?([eE][-+]?\d+)?\s*").all()
 
 
 def _without_repetitions(path: Path, cells: pd.DataFrame) -> pd.DataFrame:

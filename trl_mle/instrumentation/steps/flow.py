@@ -210,9 +210,8 @@ class Flow(Calls):
         return collection(items)
 
     def attribute(self, base: Value, name: str) -> Value:
-        if base.name:
-            full = f"{base.name}.{name}"
-            return Value(name=full) if len(full) <= names.MAX_LENGTH else NOTHING  # a loop can append to it
+        if base.name and len(base.name) <= names.MAX_LENGTH:  # a loop can append to it
+            return Value(name=f"{base.name}.{name}")
         if base.members is not None and name in base.members.variables:
             return base.members.variables[name]
         return derived([base])
