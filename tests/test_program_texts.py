@@ -31,9 +31,11 @@ PLACES = (
 )
 NESTS = [
     ("(", ",)"), ("[", "]"), ("f(", ")"), ("-", ""), ("x.y(", ").z"), ("x[", "]"), ("(lambda x: ", ")(t)"),
-    ("[x for x in ", "]"), ("(x if x else ", ")"), ("(x := ", ")"), ("t + ", ""), ("", " + t"), ("", ".x()"),
+    ("[x for x in ", "]"), ("(x if x else ", ")"), ("(x := ", ")"), ("t + ", ""), ("", " + t"), ("", ".x()"), ("f(", ").b.append(1)"),
 ]  # fmt: skip
 BLOCKS = ("if t:", "for x in t:", "with open('x') as x:", "try:", "def f(x):", "class A:", "while t:", "match t:")
+LOOPS = "".join(f"{' ' * depth}for i{depth} in [1, 2, 3, 4, 5, 6, 7, 8]:\n" for depth in range(8))
+THREE_LOOPS = LOOPS[: LOOPS.index("   for")]
 LARGE = {
     "a long import": "import a" + ".a" * (MAX_LENGTH // 2 - 10),
     "fields": "f'" + "{a}" * (MAX_LENGTH // 3 - 10) + "'",
@@ -41,6 +43,15 @@ LARGE = {
     "doubled": "s = 'input/train.csv'\nx = [s]\n" + "s = s + s\nx = [x, x]\n" * 1000,
     "calls": READ + "".join(f"def f{i}(x): return f{i + 1}(x)\n" for i in range(1000)) + "f0(t)\n",
     "classes": "".join(f"class A{i + 1}(A{i}): pass\n" for i in range(1500)) + "A1500().fit(1)\n",
+    "star imports": "from a import *\n" * 2300 + "a\n" * 1600,
+    "a long name": "import transformers as t\nm = t.Auto" + "Model" * 5000 + "\n" + "m()\n" * 2000,
+    "a growing name": f"import os as m\n{LOOPS}        m = m.{'x' * 40_000}\n",
+    "short blocks": "".join(f"a{i} = 1\nif a:\n  b = 2\n" for i in range(900)),
+    "lists in a loop": f"x = [1]\n{THREE_LOOPS}   x = [x, x]\n",
+    "statements in a loop": THREE_LOOPS + "   pass\n" * 1000,
+    "calls of calls": "".join(f"def f{i}(x):\n    f{i + 1}(x)\n    f{i + 1}(x)\n" for i in range(30)) + "f0(1)\n",
+    "images in a loop": f"from PIL import Image\n{LOOPS}        y = Image.open(i0)\n",
+    "files": "sub = 1\n" + "sub.to_csv('submission.csv')\n" * 1000,
 }  # fmt: skip
 HOSTILE_PROGRAMS = [
     path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "execution" / "hostile").glob("*.py"))
@@ -82,7 +93,7 @@ def test_long_numbers(number):
 
 
 @pytest.mark.parametrize("nest", NESTS)
-@pytest.mark.parametrize("times", [MAX_DEPTH // 3 - 3, MAX_LENGTH // 20])
+@pytest.mark.parametrize("times", [MAX_DEPTH // 4 - 3, MAX_DEPTH // 3 - 3, MAX_LENGTH // 20])
 def test_nested_expressions(nest, times):
     before, after = nest
     nested = before * times + "t" + after * times

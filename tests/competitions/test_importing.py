@@ -24,6 +24,7 @@ def test_its_files_are_sorted(tmp_path, layout):
             "{public}/images/a.txt": "an image",
             "{public}/data/b.txt": "b",
             "raw/train.csv": "x\n1\n",
+            "../private/answer.csv": "id,price\nr1,2\n",  # of nobody
             "{public}/.git/objects/pack": "the answers, packed",
             "{public}/images/.DS_Store": "their names",
             "{public}/__pycache__/metric.cpython-311.pyc": "the metric, compiled",

@@ -86,6 +86,12 @@ def test_neither_ids_nor_order_reveal_the_label(tmp_path):
     assert {"id", "price"} == set(answers.columns)
 
 
+def test_programs_see_each_label(tmp_path):
+    path, _ = write(tmp_path, kind=[*"ab" * 38, *"cdef"])
+    comp = new_competition(path, ["kind"], "log_loss", tmp_path / "mine")
+    assert set(texts(comp.public_dir / "train.csv")["kind"]) == set("abcdef")
+
+
 def test_several_targets_and_an_id_of_ones_own(tmp_path):
     path, table = write(tmp_path, more=[float(i % 13) for i in range(80)], name=[f"row {i}" for i in range(80)])
     comp = new_competition(path, ["price", "more"], "mean_columnwise_rmsle", tmp_path / "mine", id_column="name")
@@ -93,7 +99,7 @@ def test_several_targets_and_an_id_of_ones_own(tmp_path):
     assert set(pd.read_csv(comp.public_dir / "test.csv")["name"]) < set(table["name"])
 
 
-FEW = {"odd": [*range(79), "inf"], "prize": [1.5] * 19 + [""] * 61, "same": 5.5}
+FEW = {"odd": [*range(79), "inf"], "prize": [1.5] * 19 + [""] * 61, "same": 5.5, "late": [*"abc" * 26, "d", "d"]}
 BAD = {
     "no such column": ({"targets": ["prise"]}, "has no column 'prise'; did you mean 'prize' or 'price'"),
     "infinite": ({"targets": ["odd"]}, "rmse needs numbers, and 'odd' holds 'inf' in row 81: correct or empty it"),
@@ -106,6 +112,7 @@ BAD = {
     "split by nothing": ({"split": "random"}, "--split must be time:COLUMN or group:COLUMN, with one of 'code'"),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "all hidden": ({"split": "group:same"}, "80 of 80 rows would be hidden: take another --test_share"),
+    "a late label": ({"targets": ["late"], "metric": "log_loss", "split": "time:id"}, "time:id hides all rows of 'd'"),
     "name of ours": ({"folder": Path("wine")}, "'wine' lacks letters from a to z, or is ours"),
     "a metric that fails": (
         {"metric": "math.gcd", "higher_is_better": True},
@@ -252,13 +259,14 @@ def test_whole_groups_are_hidden(tmp_path):
     assert "No `who` of test.csv is in train.csv." in comp.description
 
 
-def test_a_text_among_labels_that_only_rows_to_learn_from_have(tmp_path):
-    grades = ["x" if i < 8 else str(1 + i % 2) for i in range(80)]
+@pytest.mark.parametrize("labels", ["12", ("False", "True")])
+def test_a_text_among_labels_that_only_rows_to_learn_from_have(tmp_path, labels):
+    grades = ["x" if i < 8 else labels[i % 2] for i in range(80)]
     path, _ = write(tmp_path, at=[str(i) for i in range(80)], grade=grades)
     comp = new_competition(path, ["grade"], "accuracy", tmp_path / "mine", split="time:at")
     assert comp.text_columns == ("grade",)
     answers = pd.read_csv(comp.answers, dtype=str)
-    assert set(answers["grade"]) == {"1", "2"}
+    assert set(answers["grade"]) == set(labels)
     assert comp.grade(comp.answers).value == 1
     answers.loc[0, "grade"] = "x"
     assert comp.grade(answers.to_csv(index=False).encode()).value == 0.95
@@ -411,14 +419,15 @@ def test_rows_that_cannot_be_predicted(tmp_path, change, message):
 def test_any_label_may_be_predicted_for_few_rows_of_any_ids(tmp_path):
     path, table = write(tmp_path)
     rows = table.tail(3).assign(id=["077", "5", "42"]).drop(columns="price")
-    final = final_competition(new_competition(path, ["price"], "rmse", tmp_path / "mine", test=others(tmp_path, rows)))
+    options = {"test": others(tmp_path, rows), "read_csv": {"skipfooter": 1}}
+    final = final_competition(new_competition(path, ["price"], "rmse", tmp_path / "mine", **options))
     assert list(pd.read_csv(final.sample_submission, dtype=str)["id"]) == ["077", "5", "42"]
     content = like_sample(b"id,price,more\n42,3,x\n77,1,x\n5,2,x\n", final)
     assert content == b"id,price\n077,1\n5,2\n42,3\n"
 
     path, table = write(tmp_path, kind=["0", "1", "2", "x"] * 20)
-    test = others(tmp_path, table.tail(3))
-    final = final_competition(new_competition(path, ["kind"], "accuracy", tmp_path / "a", test=test))
+    options["test"].write_text(others(tmp_path, table.tail(3)).read_text() + "Total,,,,\n")
+    final = final_competition(new_competition(path, ["kind"], "accuracy", tmp_path / "a", **options))
     assert final.grade(b"id,kind\n0,x\n1,1\n2,2\n").valid
 
 

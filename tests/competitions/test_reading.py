@@ -119,7 +119,9 @@ def test_cells_may_have_several_lines(tmp_path):
     ("text", "options", "price"),
     [
         ("a;price\nx;-12,5\ny;1.234,50\n", ["decimal=,", "thousands=."], ["-12.5", "1234.5"]),
-        ('a,price\nx,"1,234"\ny,7\n', ["thousands=,"], ["1234", "7"]),
+        ('a,price\nx,"1,234"\ny,7\nz,"12,34,567"\n', ["thousands=,"], ["1234", "7", "1234567"]),
+        ("a;price\nx;950\ny;1.200\nz;-12.500 \n", ["decimal=,", "thousands=."], ["950", "1200", "-12500"]),
+        ("a;price\nx;28.07.2023\ny;1.12.2023\n", ["decimal=,", "thousands=."], ["28.07.2023", "1.12.2023"]),
         ("a,price\nx,007\ny,1\n", ["decimal=,"], ["007", "1"]),
         ("a,price\nx,1-2\ny,\n", [], ["1-2", ""]),
     ],

@@ -58,15 +58,19 @@ def test_programs_of_a_lost_node_run_again_on_another(cluster, competition):
 
 
 def test_each_machine_is_checked(cluster, competition, broken_pillow):
-    cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1, num_gpus=1)
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512, sandbox="no such tier") as executor:
         result = executor.run_many([("pass", competition)])[0]
         with pytest.raises(SandboxError, match="no such tier"):
             executor.check(competition)
     assert (result.outcome, result.duration_s) == (Outcome.INFRASTRUCTURE, None)
     assert "no such tier" in result.detail
-    with pytest.raises(ValueError, match="1 GPU"):
-        RayExecutor(cluster.address, num_gpus=1, memory_mb=512)
+    with pytest.raises(ValueError, match="2 GPU"):
+        RayExecutor(cluster.address, num_gpus=2, memory_mb=512)
+    options = {"timeout_s": 30, "memory_mb": 512}
+    with RayExecutor(cluster.address, num_gpus=1, max_parallel=2, sandbox="none", **options) as executor:
+        program = "import os\nprint(os.environ['CUDA_VISIBLE_DEVICES'])"
+        assert executor.run_many([(program, competition)])[0].stdout == "0\n"
     with RayExecutor(cluster.address, timeout_s=30, memory_mb=512) as executor:
         executor.check(competition)
         path = os.pathsep.join([broken_pillow, os.environ.get("PYTHONPATH", "")])

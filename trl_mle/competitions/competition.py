@@ -341,16 +341,12 @@ def _read_submission(content: bytes, answers: pd.DataFrame) -> pd.DataFrame:
             raise ValueError(f"the submission has {count} {what}, but {rows} rows were expected")
     if lines > content.count(b"\n"):  # after a line that ends with a bare carriage return, pandas loses commas
         content = content.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    _check_width(content)
-    return _read_csv(io.BytesIO(content), _text_columns(answers))
-
-
-def _check_width(content: bytes) -> None:
-    """The header and the first row, as pandas reads them: other rows have no more columns."""
+    # The header and the first row, as pandas reads them: other rows have no more columns
     records = csv.reader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline=""))
     filled = (record for record in records if len(record) > 1 or "".join(record).strip(" \t"))
     if max(map(len, itertools.islice(filled, 2)), default=0) > MAX_COLUMNS:
         raise ValueError(f"the submission has a line of more than {MAX_COLUMNS} columns; write one row for each id")
+    return _read_csv(io.BytesIO(content), _text_columns(answers))
 
 
 def _read_csv(source: Path | io.BytesIO, texts: Iterable[str] = (), nrows: int | None = None) -> pd.DataFrame:

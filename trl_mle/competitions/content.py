@@ -17,7 +17,9 @@ def content_digest(competition: Competition) -> str:
     """SHA-256 of the files and all fields except the id; a custom metric counts with the file of its module."""
     names = [item.name for item in fields(Competition) if item.name != "id"]
     settings = {name: _described(getattr(competition, name)) for name in names}
-    settings["source"] = _source(competition.metric)
+    module = sys.modules.get(competition.metric.rpartition(".")[0])
+    file = Path(getattr(module, "__file__", None) or "")
+    settings["source"] = _file_digest(file) if file.is_file() else None
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
@@ -29,12 +31,6 @@ def _described(value: Any) -> Any:
     if not value.is_dir():
         return _file_digest(value)
     return {path.relative_to(value).as_posix(): _file_digest(path) for path in value.rglob("*") if path.is_file()}
-
-
-def _source(metric: str) -> str | None:
-    module = sys.modules.get(metric.rpartition(".")[0])
-    file = Path(getattr(module, "__file__", None) or "")
-    return _file_digest(file) if file.is_file() else None
 
 
 def _file_digest(path: Path) -> str:

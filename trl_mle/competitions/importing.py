@@ -36,7 +36,8 @@ class Package(NamedTuple):
     def at(cls, folder: Path) -> "Package":
         """Finds the files of a package, see docs/competitions.md. Raises [`CompetitionError`] if one is missing."""
         public = next(folder / name for name in PUBLIC if (folder / name).is_dir())
-        answers = _first(place / name for place in (public.parent / "private", public, folder) for name in ANSWERS)
+        beside = (folder if public == folder else public.parent) / "private"
+        answers = _first(place / name for place in (beside, public, folder) for name in ANSWERS)
         if answers is None:
             raise CompetitionError(f"there are no answers: {' or '.join(ANSWERS)}, in private/")
         names = ("description.md", "description.txt", f"{folder.name}.txt")

@@ -64,7 +64,5 @@ def thresholds_from_scores(scores: np.ndarray, higher_is_better: bool) -> MedalT
 
 def medal(score: float, thresholds: MedalThresholds, higher_is_better: bool) -> str | None:
     """`"gold"`, `"silver"`, `"bronze"` or none."""
-    for name in ("gold", "silver", "bronze"):
-        if gain(score - getattr(thresholds, name), higher_is_better) >= 0:
-            return name
-    return None
+    names = ("gold", "silver", "bronze")
+    return next((name for name in names if gain(score - getattr(thresholds, name), higher_is_better) >= 0), None)

@@ -99,6 +99,9 @@ def new_competition(
         is_test, order, groups = _hidden(rows, examples, split, test_share, options.get("date_format"))
         if not is_test.any() or is_test.all():
             raise CompetitionError(f"{is_test.sum()} of {len(rows)} rows would be hidden: take another --test_share")
+        if (unseen := _unseen(examples, is_test)).any():
+            only = listed(examples.targets.iloc[:, 0][unseen].unique())
+            raise CompetitionError(f"--split {split} hides all rows of {only}: leave them out, or split otherwise")
         report_copies(pd.concat([examples.features, examples.targets], axis=1), is_test)
         ids = [examples.ids] if examples.has_own_ids else []
         report_telling_columns(as_read(pd.concat([*ids, examples.features], axis=1)), as_read(examples.targets))
@@ -109,7 +112,7 @@ def new_competition(
         for name, mask in parts.items():
             files |= _files(examples, mask, name)
         if test is not None:
-            files |= _final_files(read_table(test, options), test, examples)
+            files |= _final_files(test, options, examples)
         text = _description(folder.name, examples, is_test, order, metric)
         files |= {f"{name}/description.md": text for name in (*parts, FINAL) if f"{name}/test.csv" in files}
         layout = {"id": folder.name, "metric": metric, "id_column": examples.ids.name}
@@ -206,11 +209,15 @@ def _folds(examples: _Examples, shown: np.ndarray, groups: pd.Series | None) -> 
         hidden = shown.copy()
         if number < len(FOLDS) and shown.any():
             hidden[shown] = _share_of(examples, shown, groups, 1 / (len(FOLDS) + 1 - number))
-        if examples.labels:  # a program that never sees a label has no column for it
-            label = examples.targets.iloc[:, 0]
-            hidden &= label.isin(label[~hidden]).to_numpy()
+        hidden &= ~_unseen(examples, hidden)
         masks[name], shown = hidden, shown & ~hidden
     return {name: mask for name, mask in masks.items() if mask.any()}  # there may be fewer groups
+
+
+def _unseen(examples: _Examples, hidden: np.ndarray) -> np.ndarray:
+    """A mask of the hidden rows whose label no other row has: a program would not have its column of probabilities."""
+    label = examples.answers.to_numpy().argmax(axis=1) if examples.labels else np.zeros(len(hidden))
+    return hidden & ~np.isin(label, label[~hidden])
 
 
 def _share_of(examples: _Examples, rows: np.ndarray | slice, groups: pd.Series | None, share: float) -> np.ndarray:
@@ -230,8 +237,12 @@ def _files(examples: _Examples, is_test: np.ndarray, folder: str) -> dict[str, p
     }
 
 
-def _final_files(rows: pd.DataFrame, table: Path, examples: _Examples) -> dict[str, pd.DataFrame]:
-    """The files of [`final_competition`], with all labels, for these rows without. Generated ids count from 0."""
+def _final_files(table: Path, options: Mapping[str, Any], examples: _Examples) -> dict[str, pd.DataFrame]:
+    """The files of [`final_competition`], with all labels, for a table without. Generated ids count from 0."""
+    try:
+        rows = read_table(table, {name: value for name, value in options.items() if name != "skipfooter"})
+    except CompetitionError:  # it cannot be read without
+        rows = read_table(table, options)
     id_column = str(examples.ids.name)
     features = list(examples.features)
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
@@ -289,7 +300,8 @@ def _hidden(
         raise CompetitionError(f"test_share must be between 0 and 1, got {share:g}")
     if split is None:
         report_splits(examples.features)
-        return _share_of(examples, slice(None), None, share), "", None
+        is_test = _share_of(examples, slice(None), None, share)
+        return is_test & ~_unseen(examples, is_test), "", None
     kind, _, column = split.partition(":")
     name = clean_name(column)
     rows = rows.loc[examples.ids.index].drop(columns=list(examples.targets))
@@ -319,7 +331,7 @@ def _columns(answers: pd.DataFrame, parts: Sequence[np.ndarray], split: str | No
     if split is not None and split.startswith("group:"):
         columns["group_column"] = clean_name(split.removeprefix("group:"))
     hidden = [answers[part] for part in parts]
-    whole, *read = (set(as_read(part).select_dtypes("number")) for part in (answers, *hidden))
+    whole, *read = (set(as_read(part).select_dtypes(["number", "bool"])) for part in (answers, *hidden))
     if texts := set().union(*read) - whole:  # labels 1, 2 and x, where no hidden row has an x
         columns["text_columns"] = [name for name in answers if name in texts]
     return columns

@@ -59,9 +59,15 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
     cells = _parsed(path, text, **structure, dtype=str, na_filter=False)
     if len(structure) < len(options):
         values = _parsed(path, text, **options)
+        # Three digits follow a sign for thousands: pandas takes the date 28.07.2023 for the number 28072023
+        thousands = re.escape(options.get("thousands") or "\0")  # which no text holds
+        decimal = re.escape(options.get("decimal", "."))
+        whole = rf"\d{{1,3}}({thousands}\d{{2,3}})*{thousands}\d{{3}}|\d+|inf(inity)?"
+        number = rf"(?i)\W*({whole})?({decimal}\d*)?(e[-+]?\d+)?\s*"
         for name in cells:
             cells[name] = cells[name].mask(values[name].isna(), "")
-            if is_numeric_dtype(values[name]) and not is_numeric_dtype(as_read(cells[[name]])[name]):
+            is_number = is_numeric_dtype(values[name]) and cells[name].str.fullmatch(number).all()
+            if is_number and not values[name].equals(as_read(cells[[name]])[name]):
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
     cells.index += skipped
     cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))

@@ -27,16 +27,13 @@ class Output:
                 self._keep(before + b"\n" if before and not before.endswith(b"\n") else before)
             else:
                 self._keep(before + marker)
-                self._remember(marker)
+                if self._prints_bytes + len(marker) <= self._half:  # only a program that found the nonce prints more
+                    self._prints[marker] = len(self._first) + self._left_out + len(self._last) - 1
+                    self._prints_bytes += len(marker)
             begin = end
         end = max(begin, data.rfind(b"\n", begin) + 1, len(data) - LINE_BYTES)
         self._keep(data[begin:end])
         self._line = data[end:]
-
-    def _remember(self, marker: bytes) -> None:
-        if self._prints_bytes + len(marker) <= self._half:  # only a program that found the nonce prints more
-            self._prints[marker] = len(self._first) + self._left_out + len(self._last) - 1
-            self._prints_bytes += len(marker)
 
     def _keep(self, text: bytes) -> None:
         if not self._last:

@@ -41,7 +41,9 @@ def _local_executor(options: str) -> LocalExecutor:
 
 def _execute(program: Program, competition: Competition, options: dict[str, Any]) -> ExecutionResult:
     gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
-    executor = _local_executor(json.dumps(options | {"gpus": gpus}))
+    # Of as many slots as elsewhere: the first may be taken by the executor of another GPU
+    slots = options.get("max_parallel") or os.cpu_count() or 1
+    executor = _local_executor(json.dumps(options | {"gpus": gpus * slots}))
     return executor.submit(program, competition).result()
 
 

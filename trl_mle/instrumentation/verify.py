@@ -63,34 +63,29 @@ def without(
 def takes_over_print(node: ast.AST) -> bool:
     """Whether the node binds or deletes the name `print`, or changes, replaces or closes what it prints to."""
     match node:
-        case ast.Attribute(attr="print" | "stdout", ctx=ast.Store() | ast.Del()):
-            return True
-        case ast.Subscript(slice=ast.Constant("print"), ctx=ast.Store() | ast.Del()):
-            return True  # globals()["print"] = ...
-        case ast.Call(func=ast.Name("setattr" | "delattr"), args=[_, ast.Constant("print" | "stdout"), *_]):
-            return True
-        case ast.Name("__builtins__") | ast.Constant("builtins.print" | "sys.stdout" | "__builtins__"):
-            return True  # mock.patch("builtins.print")
-        case ast.Name("redirect_stdout") | ast.Attribute(attr="redirect_stdout"):
+        case (
+            ast.Attribute(attr="print" | "stdout", ctx=ast.Store() | ast.Del())
+            | ast.Subscript(slice=ast.Constant("print"), ctx=ast.Store() | ast.Del())  # globals()["print"] = ...
+            | ast.Call(func=ast.Name("setattr" | "delattr"), args=[_, ast.Constant("print" | "stdout"), *_])
+            | ast.Constant("builtins.print" | "sys.stdout" | "__builtins__")  # mock.patch("builtins.print")
+            | ast.Name("__builtins__" | "redirect_stdout")
+            | ast.Attribute(attr="redirect_stdout" | "closerange" | "dup2")
+            | ast.alias(name="close" | "closerange" | "dup2")
+            | ast.Call(func=ast.Name("open") | ast.Attribute(attr="open" | "fdopen"), args=[ast.Constant(1), *_])
+        ):
             return True
         case ast.Attribute(attr="close" | "detach" | "fileno", value=stream) | ast.withitem(context_expr=stream):
             # After `os.close(1)`, the next opened file would receive the prints.
             return dotted(stream).removesuffix(".buffer") in _STREAMS
-        case ast.Attribute(attr="closerange" | "dup2") | ast.alias(name="close" | "closerange" | "dup2"):
-            return True
-        case ast.Call(func=ast.Name("open") | ast.Attribute(attr="open" | "fdopen"), args=[ast.Constant(1), *_]):
-            return True
     return "print" in bound_names(node)
 
 
 def bound_names(node: ast.AST) -> list[str | None]:
     """The names that the node itself binds or deletes."""
     match node:
-        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name) | ast.ExceptHandler(name=name):
             return [name]
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return [name]
-        case ast.arg(arg=name) | ast.ExceptHandler(name=name):
             return [name]
         case ast.alias(name=name, asname=asname):
             return [asname or name.split(".")[0]]

@@ -47,13 +47,6 @@ def set_limits(job: dict[str, Any]) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def seed_everything(seed: int) -> None:
-    """Gives each program generator states that depend on its source alone: forked children share their parent's."""
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed)
-
-
 def shield(tree: Any, inserted_lines: list[int]) -> None:
     """Lets the program go on where a milestone print fails: it may have closed its output after its own last print."""
     inserted = set(inserted_lines)
@@ -204,7 +197,10 @@ def become_program(job: dict[str, Any], fds: list[int], started: int) -> None:
             stream = open(fd, mode, buffering, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
-        seed_everything(job["seed"])
+        # Generator states that depend on the source alone: forked children share their parent's
+        random.seed(job["seed"])
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(job["seed"])
         set_limits(job)
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         if job["namespaces"]:

@@ -89,8 +89,7 @@ class Calls:
     def library(self, name: str, call: Call) -> Value | None:
         """A call of an imported or built-in function; `None` if nothing is known about it."""
         node, first = call.node, call.first
-        kind = next((kind for kind, pattern in names.FUNCTIONS.items() if pattern.fullmatch(name)), "")
-        match kind:
+        match kind := names.kind_of(name):
             case "image":
                 return self.read_image(first, node)
             case "read":

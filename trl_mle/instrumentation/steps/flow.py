@@ -19,7 +19,7 @@ from trl_mle.instrumentation.steps.values import (
 )
 
 
-MAX_ELEMENTS = 8  # of a loop that is followed element by element
+MAX_ELEMENTS = 8  # of a loop that is followed element by element, and of star imports
 MAX_CALLS = 8  # depth of followed calls
 MAX_WORK = 20_000  # expressions and statements, after which calls and loops are no longer followed
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -158,8 +158,8 @@ class Flow(Calls):
             case ast.Name(id=name):
                 value = scope.get(name)
                 if value.name == name:  # perhaps from a star import
-                    starred = [f"{module}.{name}" for module in self.modules]
-                    return Value(name=next(filter(names.is_known, starred), name))
+                    starred = [f"{module}.{name}" for module in self.modules[:MAX_ELEMENTS]]
+                    return Value(name=next(filter(names.kind_of, starred), name))
                 return value
             case ast.Call():
                 return self.call(node, scope)
@@ -210,7 +210,7 @@ class Flow(Calls):
         return collection(items)
 
     def attribute(self, base: Value, name: str) -> Value:
-        if base.name:
+        if base.name and len(base.name) <= names.MAX_LENGTH:  # a loop can append to it
             return Value(name=f"{base.name}.{name}")
         if base.members is not None and name in base.members.variables:
             return base.members.variables[name]
@@ -260,7 +260,9 @@ class Flow(Calls):
             return self.follow(callee, bound, call.keywords)
         if method in names.ADDS and isinstance(node.func, ast.Attribute):
             added = replace(join([element_of(receiver), *call.everything]), items=None)
-            self.assign(node.func.value, self.extend(receiver, node) if receiver.origin else added, scope)
+            extended = self.extend(receiver, node) if receiver.origin else added
+            if not any(isinstance(one, ast.Call) for one in ast.walk(node.func.value)):  # which are evaluated once
+                self.assign(node.func.value, extended, scope)
             return NOTHING
         if method and (result := self.method(receiver, method, call)) is not None:
             return result

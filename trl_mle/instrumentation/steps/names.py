@@ -38,11 +38,14 @@ _PATTERNS = {
     "savetxt": r"numpy\.savetxt",
     "move": r"shutil\.(copy|copy2|copyfile|move)|os\.(rename|replace)",
 }
+MAX_LENGTH = 200  # characters of a dotted name that may be known
 FUNCTIONS = {kind: re.compile(pattern) for kind, pattern in _PATTERNS.items()}
 
 
-def is_known(name: str) -> bool:
-    return any(pattern.fullmatch(name) for pattern in FUNCTIONS.values())
+def kind_of(name: str) -> str:
+    """What a function does, a key of `FUNCTIONS`; empty if nothing is known, as of long names, which take long."""
+    patterns = FUNCTIONS.items() if len(name) <= MAX_LENGTH else ()
+    return next((kind for kind, pattern in patterns if pattern.fullmatch(name)), "")
 
 
 NETWORKS = re.compile(

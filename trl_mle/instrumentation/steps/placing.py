@@ -69,7 +69,8 @@ def _predictions_by_rule(flow: Flow) -> list[ast.stmt]:
 
     def predicts(statement: ast.stmt) -> bool:
         is_load = statement in loads and not isinstance(statement, ast.For)  # a loop may read row by row
-        return not is_load and (statement in flow.on_test or any(map(_stores, ast.walk(statement))))
+        uses = (node.ctx for node in ast.walk(statement) if isinstance(node, ast.Subscript))
+        return not is_load and (statement in flow.on_test or any(isinstance(use, ast.Store) for use in uses))
 
     predictions = []
     for place in [one for one, done in flow.evaluations.items() if SUBMISSION in set().union(*done)]:
@@ -87,10 +88,6 @@ def _predictions_by_rule(flow: Flow) -> list[ast.stmt]:
                 break
             place = flow.outer[place]
     return predictions
-
-
-def _stores(node: ast.AST) -> bool:
-    return isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
 
 
 def _changed(statement: ast.stmt) -> set[str]:
