@@ -64,8 +64,10 @@ def features(
     """
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
-    if comp.id_column in shared and not _is_prose(train[comp.id_column]):
-        shared.remove(comp.id_column)
+    if comp.id_column in shared:
+        ids = train[comp.id_column]  # the text to learn from, if most have several words
+        if not is_text(ids) or ids.astype(str).str.contains(r"\S\s+\S").mean() <= 0.5:
+            shared.remove(comp.id_column)
     texts = [name for name in shared if is_text(train[name]) or is_text(test[name])]
     categories = [name for name in texts if _repeats(train[name], test[name], min(MOST_CATEGORIES, len(train) / 2))]
     rest = [name for name in texts if name not in categories]
@@ -199,11 +201,6 @@ def _texts(names: list[str]) -> tuple[list[str], Reads]:
     if len(names) == 1:
         both = f"train[{quoted(names[0])}], test[{quoted(names[0])}]"
     return [f"X_train, X_test = {both}  # text"], "texts"
-
-
-def _is_prose(column: pd.Series) -> bool:
-    """Whether most values have several words. Then an id column may be the text to learn from."""
-    return is_text(column) and bool(column.astype(str).str.contains(r"\S\s+\S").mean() > 0.5)
 
 
 def quoted(name: str) -> str:
