@@ -31,11 +31,10 @@ def keep_arguments(folder: Path, arguments: dict[str, Any]) -> None:
 
 def trained_with(name: str) -> dict[str, Any]:
     """Arguments of a policy's training, as far as they are known. Raises `ValueError` if they cannot be read."""
-    path = Path(name, ARGUMENTS_FILE)
-    if not name or not path.is_file():
-        return {}
+    folders = (Path(name), Path(name).parent) if name else ()  # a sharded checkpoint has them in its run's folder
+    path = next((folder / ARGUMENTS_FILE for folder in folders if (folder / ARGUMENTS_FILE).is_file()), None)
     try:
-        return {**json.loads(path.read_text(encoding="utf-8"))}
+        return {} if path is None else {**json.loads(path.read_text(encoding="utf-8"))}
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
 
