@@ -20,7 +20,8 @@ here. Written down before the first run (2026-11-28):
   competition and seed, with a 95% interval; then less the 0.5B and the 1.5B asked without ideas.
 - Also: different scores among the 448, the share of valid programs, in the last six steps and afterwards, the expected best of 8 afterwards.
 - Rule: ideas become the default of the recipes that are not the paper's if the interval of `ideas` less the 0.5B asked lies above 0. Until there are
-  two seeds of two competitions, nothing is concluded.
+  two seeds of two competitions, nothing is concluded. (It did with four pairs, +0.36 ± 0.34; with spooky's it does not, +0.23 ± 0.28. They stay for
+  what they give to training.)
 
 Written down when `asked, ideas` had ended on nomad2018 with seed 0, and `ideas` was at step 14 there (as good as asking, at equal programs),
 before the first run of these:
