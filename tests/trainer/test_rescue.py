@@ -52,7 +52,7 @@ def whole(tiny_model, tmp_path_factory):
     return trainer, weights.of
 
 
-def test_goes_back_to_the_weights_that_wrote_the_best_programs(whole):
+def test_goes_back_to_the_last_weights_that_wrote_as_many_as_before(whole):
     trainer, weights = whole
     # Six are valid in each of four steps. After step 7, none of the programs of three steps is valid
     assert not equal(weights[7], weights[4])

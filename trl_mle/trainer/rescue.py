@@ -37,13 +37,15 @@ class _State:
 
 
 def _total(steps: Sequence[Counts]) -> Counts:
-    names = dict.fromkeys(chain(*steps))
-    return {name: [sum(step.get(name, (0, 0))[i] for step in steps) for i in (0, 1)] for name in names}
+    total: Counts = {}
+    for name, counts in chain.from_iterable(step.items() for step in steps):
+        total[name] = [before + more for before, more in zip(total.get(name, (0, 0)), counts, strict=True)]
+    return total
 
 
 def _expected(step: Counts, known: Counts) -> float:
     """How many programs of a step are valid if each competition has the share of valid ones that is known."""
-    return sum(count * known[name][0] / known[name][1] for name, (_, count) in step.items() if name in known)
+    return sum(count * known[name][0] / known[name][1] for name, (_, count) in step.items() if known[name][1])
 
 
 class Rescue(TrainerCallback):
@@ -66,30 +68,31 @@ class Rescue(TrainerCallback):
 
     def observe(self, completions: Sequence[Completion], step: int) -> None:
         """Counts the valid programs of a step's completions, and their new scores."""
-        state, counts = self._state, Counts()
+        state, judged = self._state, list[Counts]()
         for item in completions:
             # Those sampled before weights were put back are lost, too
             if item.evaluation.infrastructure_failed or (item.staleness or 0) > state.age:
                 continue
             quality, name = item.evaluation.quality, item.competition or ""
-            counts = _total([counts, {name: [quality is not None, 1]}])
+            judged.append({name: [quality is not None, 1]})
             if quality is not None and quality not in (seen := state.scores.setdefault(name, [])):
                 seen.append(quality)
                 state.stale = -1
         state.age += 1
-        if not counts:
+        if not judged:
             return
         state.stale += bool(state.scores)
         self._is_stale = state.stale == STALE_STEPS
-        state.steps.append(counts)
-        own = sum(valid for valid, _ in counts.values())
-        if own and own >= _expected(counts, _total(state.steps)):
+        state.steps.append(counts := _total(judged))
+        everything, own = _total(state.steps), sum(valid for valid, _ in counts.values())
+        if own and own >= _expected(counts, everything):
             state.kept_step = step
             # Before they change: those that wrote these programs
             self._kept = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
         for count in STEPS:
             recent = _total(state.steps[-count:])
-            expected, valid = _expected(recent, _total(state.steps[:-count])), sum(item[0] for item in recent.values())
+            before = {name: [everything[name][i] - recent[name][i] for i in (0, 1)] for name in recent}
+            expected, valid = _expected(recent, before), sum(item[0] for item in recent.values())
             if expected >= ENOUGH:
                 if valid < LOST * expected:
                     self._lost = f"{valid} programs of {count} steps are valid, not some {expected:.0f} as before"
@@ -101,12 +104,10 @@ class Rescue(TrainerCallback):
     ) -> None:
         """Puts the kept weights back if the programs are lost."""
         if self._lost:
-            step = self._state.kept_step
             if self._kept:
                 self._go_back(kwargs["optimizer"], kwargs["lr_scheduler"])
-                logger.warning("%s: back to the weights of step %d, with half the learning rate", self._lost, step)
-            else:
-                logger.warning("%s: resume from step %d with half the learning_rate", self._lost, step)
+            what = f"{'back to the weights of' if self._kept else 'resume from'} step {self._state.kept_step}"
+            logger.warning("%s: %s, with half the learning rate", self._lost, what)
             self._state.age, self._lost = 0, ""
         if self._is_stale:
             self._is_stale = False
