@@ -88,7 +88,7 @@ def test_own_tables(solution_model, tmp_path):
 
 @pytest.mark.slow
 def test_unseen_tasks(solution_model, tmp_path):
-    options = ["--seeds", "0", "--steps", "1", "--tasks", "1"]
+    options = ["--seeds", "0", "--steps", "1", "--tasks", "1", "--ideas", "default"]
     run("unseen_tasks", *options, "--model", solution_model.path, "--output", tmp_path)
 
 
