@@ -90,7 +90,7 @@ def figure(row: dict[str, Any], outcome: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(Path("~/.cache/trl_mle/models/coder-0.5b").expanduser()))
-    parser.add_argument("--ideas", choices=list(REWARD), default="none", help="with `default`, take another `--output`")
+    parser.add_argument("--ideas", choices=list(REWARD), default="none", help="with default, another --output")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1])
     parser.add_argument("--steps", type=int, default=32)
     parser.add_argument("--tasks", type=int, default=32, help="unseen tasks, and tasks that were trained on")
