@@ -27,6 +27,7 @@ Seeds can be trained side by side, in as many processes, once `--seeds` without 
 
 import argparse
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -102,17 +103,17 @@ def main() -> None:
     seen, unseen = (f"task:{side}/0-{args.tasks - 1}" for side in ("train", "test"))
     path = args.output / "tasks.jsonl"
     found = {(line["policy"], line["tasks"]): line for line in read(path)}
-    for policy in ("before", *args.seeds):
+    for tasks, policy in product((unseen, seen), ("before", *args.seeds)):
+        if (policy, tasks) in found:
+            continue
         folder = args.output / str(policy)
-        missing = [tasks for tasks in (unseen, seen) if (policy, tasks) not in found]
-        if missing and policy != "before" and not (folder / "steps.json").is_file():
+        if policy != "before" and not (folder / "steps.json").is_file():
             train(args, policy, folder)
-        for tasks in missing:
-            place = args.output / f"{policy}-{'unseen' if tasks == unseen else 'seen'}"
-            rows = sample(args.model if policy == "before" else str(folder), tasks, args.ideas, place)
-            found[policy, tasks] = {"policy": policy, "tasks": tasks, "rows": rows}
-            with path.open("a") as file:
-                file.write(json.dumps(found[policy, tasks]) + "\n")
+        place = args.output / f"{policy}-{'unseen' if tasks == unseen else 'seen'}"
+        rows = sample(args.model if policy == "before" else str(folder), tasks, args.ideas, place)
+        found[policy, tasks] = {"policy": policy, "tasks": tasks, "rows": rows}
+        with path.open("a") as file:
+            file.write(json.dumps(found[policy, tasks]) + "\n")
     if not args.seeds:
         return
 
