@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from support import pool_runs
 from support.pool_runs import RecordingTrainer, ReplayTrainer
 
@@ -26,14 +27,15 @@ def test_what_a_column_says():
         Evaluation(None, outcome="error"),
     ]
     assert not evaluations_from(logged | {"valid": [False, False]}, 2)[0].valid
-    [only] = evaluations_from({"outcome": ["ok"], "quality": [0.5]}, 1)  # neither a score nor the validity is logged
-    assert (only.valid, only.quality) == (True, 0.5)
+    quality = torch.tensor([0.5])
+    [only] = evaluations_from({"outcome": ["ok"], "quality": quality}, 1)  # neither a score nor the validity is logged
+    assert (only.valid, only.quality, type(only.quality)) == (True, 0.5, float)  # checkpoints hold it as JSON
 
 
 def test_what_cannot_be_read_is_refused():
     for columns, objective, message in (
         ({"duration_s": [1.0]}, "reward", "got 1 values for 2 completions"),
-        ({"duration_s": [1.0, -1]}, "reward", "got -1: log seconds"),
+        ({"duration_s": [1.0, -1]}, "reward", "got -1.0: log seconds"),
         ({}, "max_at_k", "needs log_extra\\('quality'"),
     ):
         with pytest.raises(ValueError, match=message):

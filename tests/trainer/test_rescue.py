@@ -82,6 +82,25 @@ def test_never_goes_back_to_a_step_that_failed(tiny_model, tmp_path, monkeypatch
     assert equal(weights.of[7], weights.of[3])
 
 
+@pytest.mark.parametrize("staleness", [0, 1, 2])
+def test_goes_back_to_weights_that_wrote_valid_programs(staleness):
+    """Where each task comes once, and the weights after 20 steps write none."""
+    PartialState()  # for its warnings
+    rescue = Rescue(model := torch.nn.Linear(1, 1), stops_when_stale=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    for step in range(1, 40):
+        torch.nn.init.constant_(model.weight, step - 1)
+        qualities = [i if i % 2 and step - 1 - staleness < 20 else None for i in range(16)]
+        items = [(f"{step} {i}", Evaluation(0.0, quality=quality)) for i, quality in enumerate(qualities)]
+        rescue.observe(
+            [Completion(name, "scratch", None, None, item, staleness=staleness) for name, item in items], step
+        )
+        rescue.on_step_end(None, None, TrainerControl(), optimizer=optimizer, lr_scheduler=None)
+        if rescue.metrics()["rescues"]:
+            break
+    assert 15 < model.weight.item() < 20
+
+
 def test_only_fewer_than_expected_are_a_loss():
     """Neither a hard competition, nor programs sampled before weights were put back."""
     PartialState()  # for its warnings

@@ -18,9 +18,9 @@ from yaml import YAMLError
 from trl_mle.competitions import Competition, TaskSet
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.models.transformers_model import tokenize_prompts
-from trl_mle.prompts import scratch_prompt
 from trl_mle.rewards.progress import METRICS_FILE, trained_with
 from trl_mle.showing import terminal_line
+from trl_mle.trainer.asking.dataset import longest_prompt
 from trl_mle.trainer.engine.checkpoint import damage, find_checkpoints
 from trl_mle.trainer.engine.pushes import in_one_line, is_failed_upload
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
@@ -128,7 +128,7 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
 def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: Limits, args: MLEGRPOConfig) -> None:
     """Raises `ValueError` if a competition's prompt has more tokens than `max_prompt_length`."""
     for competition in competitions:
-        tokens = prompt_tokens(tokenizer, scratch_prompt(competition, limits, begin_program=args.begins_answers))
+        tokens = prompt_tokens(tokenizer, longest_prompt(competition, limits, args))
         if args.max_prompt_length is not None and tokens > args.max_prompt_length:
             limit = f"max_prompt_length={args.max_prompt_length}"
             raise ValueError(f"the prompt of {competition.id} has {tokens} tokens, more than {limit}: raise it")

@@ -20,6 +20,7 @@ from trl_mle.rewards.progress import how_to_ask
 from trl_mle.trainer import AsyncMLEGRPOTrainer, MLEGRPOConfig, MLEGRPOTrainer, MLEProgressCallback
 from trl_mle.trainer.engine.checkpoint import CannotResume
 from trl_mle.trainer.engine.vllm_server import VLLMServerError
+from trl_mle.trainer.gradient.objectives import find_objective
 from trl_mle.user_code import import_named
 
 
@@ -74,6 +75,7 @@ def check_arguments(
     checks.check_no_other_run(output_dir, checkpoint)
     checks.check_same_run(checkpoint, script_args, training_args, tasks)
     checks.check_trackers(training_args)
+    find_objective(training_args)
     checks.check_engine(training_args, script_args.gpu_slots, model_args.use_peft)
     if training_args.push_to_hub:
         hub.check_hub(training_args)

@@ -2,7 +2,6 @@
 
 from trl_mle.trainer.async_mle_grpo_trainer import AsyncMLEGRPOTrainer
 from trl_mle.trainer.duration import duration_weights
-from trl_mle.trainer.gradient.duration_weighted import DurationWeighted
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 from trl_mle.trainer.mle_grpo_trainer import MLEGRPOTrainer
 from trl_mle.trainer.progress_callback import MLEProgressCallback
@@ -10,7 +9,6 @@ from trl_mle.trainer.progress_callback import MLEProgressCallback
 
 __all__ = [
     "AsyncMLEGRPOTrainer",
-    "DurationWeighted",
     "MLEGRPOConfig",
     "MLEGRPOTrainer",
     "MLEProgressCallback",

@@ -24,7 +24,7 @@ def evaluations_from(logged: Mapping[str, list[Any]], count: int, objective: str
         if len(values) != count:
             raise ValueError(f'log_extra("{name}", ...) got {len(values)} values for {count} completions')
         if name in NUMBERS:
-            columns[name] = values = [None if value is None or math.isnan(value) else value for value in values]
+            columns[name] = values = [None if value is None or math.isnan(value) else float(value) for value in values]
         if name == "duration_s" and (
             wrong := [value for value in values if value is not None and not 0 <= value < math.inf]
         ):

@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from trl_mle.competitions.task_set import FEW
 from trl_mle.trainer.batch import Completion
 
 
@@ -23,6 +24,7 @@ LOST = 0.25  # of those expected
 STALE_STEPS = 8  # without a score that the run had not seen
 WEIGHTS_FILE = "kept_weights"  # in a checkpoint; vLLM would take any `*.safetensors` for the model's
 
+Weights = dict[str, torch.Tensor]
 Counts = dict[str, list[int]]  # valid programs, and all, of each competition
 
 
@@ -30,7 +32,7 @@ Counts = dict[str, list[int]]  # valid programs, and all, of each competition
 class _State:
     steps: list[Counts] = field(default_factory=list)  # but those after which weights were put back
     age: int = 0  # steps since weights were put back
-    kept_step: int = 0  # whose weights are kept
+    kept_step: int = 0  # after which the kept weights were those of the model
     rescues: int = 0
     scores: dict[str, list[float]] = field(default_factory=dict)  # that were seen, of each competition
     stale: int = 0  # steps since the last new one
@@ -43,9 +45,16 @@ def _total(steps: Sequence[Counts]) -> Counts:
     return total
 
 
-def _expected(step: Counts, known: Counts) -> float:
-    """How many programs of a step are valid if each competition has the share of valid ones that is known."""
-    return sum(count * known[name][0] / known[name][1] for name, (_, count) in step.items() if known[name][1])
+def _expected(recent: Counts, everything: Counts) -> float:
+    """How many of the last programs are valid if each competition has the share of valid ones that it had before: one
+    of many that had none, that of all."""
+    expected = 0.0
+    of_all = [sum(counts[i] for counts in everything.values()) for i in (0, 1)] if len(everything) > FEW else [0, 0]
+    for name, (_, count) in recent.items():
+        before = [everything[name][i] - recent[name][i] for i in (0, 1)]
+        valid, known = before if before[1] else of_all
+        expected += count * valid / max(known, 1)
+    return expected
 
 
 class Rescue(TrainerCallback):
@@ -55,24 +64,27 @@ class Rescue(TrainerCallback):
     moments, and the learning rate is halved. The last three steps are looked at, or as many as lead to expect 16. Also
     says if no score was new for 8 steps, and then ends training if asked to.
 
-    A copy of the weights is in the memory of each process and in every checkpoint. DeepSpeed and FSDP spread weights
-    over processes: there, `model` is `None`, and only a warning says what to do.
+    A copy of the weights is in every checkpoint and in the memory of each process (where programs are sampled ahead,
+    two). DeepSpeed and FSDP spread weights over processes: there, `model` is `None`, and only a warning says what to
+    do.
     """
 
     def __init__(self, model: torch.nn.Module | None, stops_when_stale: bool):
         self._model, self._stops_when_stale = model, stops_when_stale
-        self._kept: dict[str, torch.Tensor] = {}  # the weights
+        self._kept: Weights = {}
+        self._next: tuple[int, Weights] | None = None  # until their programs are seen, with the step before them
         self._state = _State()
         self._lost = ""  # what was seen, until weights are put back
         self._is_stale = False  # until it is said
 
     def observe(self, completions: Sequence[Completion], step: int) -> None:
         """Counts the valid programs of a step's completions, and their new scores."""
-        state, judged = self._state, list[Counts]()
+        state, judged, oldest = self._state, list[Counts](), step - 1
         for item in completions:
             # Those sampled before weights were put back are lost, too
             if item.evaluation.infrastructure_failed or (item.staleness or 0) > state.age:
                 continue
+            oldest = min(oldest, step - 1 - (item.staleness or 0))
             quality, name = item.evaluation.quality, item.competition or ""
             judged.append({name: [quality is not None, 1]})
             if quality is not None and quality not in (seen := state.scores.setdefault(name, [])):
@@ -82,17 +94,18 @@ class Rescue(TrainerCallback):
         if not judged:
             return
         state.stale += bool(state.scores)
-        self._is_stale = state.stale == STALE_STEPS
+        self._is_stale |= state.stale == STALE_STEPS
         state.steps.append(counts := _total(judged))
         everything, own = _total(state.steps), sum(valid for valid, _ in counts.values())
-        if own and own >= _expected(counts, everything):
-            state.kept_step = step
-            # Before they change: those that wrote these programs
-            self._kept = {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
+        if self._next is None:  # before they change
+            self._next = step - 1, {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
+        if oldest >= self._next[0]:
+            if own and own >= _expected(counts, everything):
+                state.kept_step, self._kept = self._next
+            self._next = None
         for count in STEPS:
             recent = _total(state.steps[-count:])
-            before = {name: [everything[name][i] - recent[name][i] for i in (0, 1)] for name in recent}
-            expected, valid = _expected(recent, before), sum(item[0] for item in recent.values())
+            expected, valid = _expected(recent, everything), sum(item[0] for item in recent.values())
             if expected >= ENOUGH:
                 if valid < LOST * expected:
                     self._lost = f"{valid} programs of {count} steps are valid, not some {expected:.0f} as before"
@@ -106,16 +119,16 @@ class Rescue(TrainerCallback):
         if self._lost:
             if self._kept:
                 self._go_back(kwargs["optimizer"], kwargs["lr_scheduler"])
-            what = f"{'back to the weights of' if self._kept else 'resume from'} step {self._state.kept_step}"
-            logger.warning("%s: %s, with half the learning rate", self._lost, what)
-            self._state.age, self._lost = 0, ""
+            what = "back to the weights of step" if self._kept else "begin again with the model of checkpoint"
+            logger.warning("%s: %s %d, with half the learning rate", self._lost, what, self._state.kept_step)
+            self._state.age, self._lost, self._next = 0, "", None
         if self._is_stale:
             self._is_stale = False
             ends = "training ends (stop_when_stale)" if self._stops_when_stale else "--stop_when_stale would end here"
             logger.warning("no new score in %d steps: %s", STALE_STEPS, ends)
             control.should_training_stop |= self._stops_when_stale
 
-    def _weights(self) -> dict[str, torch.Tensor]:
+    def _weights(self) -> Weights:
         named = self._model.named_parameters() if self._model is not None else ()
         return {name: weight for name, weight in named if weight.requires_grad}
 

@@ -9,7 +9,7 @@ from typing import Any
 from accelerate.logging import get_logger
 from datasets import Dataset
 
-from trl_mle.competitions import TaskSet
+from trl_mle.competitions import Competition, TaskSet
 from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, PromptsWhenRead, scratch_prompt
@@ -44,12 +44,16 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
         )
     order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
     names = list(competitions)
-    return _scratch_prompts(competitions, limits, args).dataset([names[i] for i in order])
-
-
-def _scratch_prompts(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) -> PromptsWhenRead:
     make = partial(scratch_prompt, limits=limits, begin_program=args.begins_answers)
-    return PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed, limits.packages))
+    prompts = PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed, limits.packages))
+    return prompts.dataset([names[i] for i in order])
+
+
+def longest_prompt(competition: Competition, limits: Limits, args: MLEGRPOConfig) -> list[dict[str, str]]:
+    """Of those from scratch that training asks for a competition."""
+    ideas = Ideas(args.ideas, args.seed, limits.packages).of(competition)
+    idea = max(ideas, key=lambda idea: len(repr(idea)), default=None)
+    return scratch_prompt(competition, limits, begin_program=args.begins_answers, idea=idea)
 
 
 def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
@@ -61,9 +65,8 @@ def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
         logger.warning("%s, for %s: train with objective: max_at_k", why, ", ".join(clipped))
     datasets = list(eval_dataset.values()) if isinstance(eval_dataset, dict) else [eval_dataset]
     if trainer.makes_dataset:
-        prompts = _scratch_prompts(trainer.competitions, trainer.limits, trainer.args)
-        rows = list(prompts.dataset(trainer.competitions.few()))
-        trainer._tokenize_prompts([row["prompt"] for row in rows])
+        few = map(trainer.competitions.__getitem__, trainer.competitions.few())
+        trainer._tokenize_prompts([longest_prompt(item, trainer.limits, trainer.args) for item in few])
     elif isinstance(train_dataset, Dataset):
         groups = trainer.args.completions_per_batch // trainer.args.group_size
         if len(train_dataset) < groups:  # TRL would drop all of it

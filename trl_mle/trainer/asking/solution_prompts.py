@@ -50,7 +50,7 @@ class SolutionPrompts:
                 self.prompt_with(Solution(name, LONG_TEXT, LONG_TEXT, 0.0, step=0))
 
     def _has_ideas(self, competition: str) -> bool:
-        return bool(self.ideas) and bool(self.ideas.of(self.competitions[competition]))
+        return competition in self.competitions and bool(self.ideas.of(self.competitions[competition]))
 
     def choose(self, rows: list[Row], first: int) -> list[Row]:
         """Gives some groups a solution of the pool to improve, or a variation of its idea."""
