@@ -99,7 +99,13 @@ def test_several_targets_and_an_id_of_ones_own(tmp_path):
     assert set(pd.read_csv(comp.public_dir / "test.csv")["name"]) < set(table["name"])
 
 
-FEW = {"odd": [*range(79), "inf"], "prize": [1.5] * 19 + [""] * 61, "same": 5.5, "late": [*"abc" * 26, "d", "d"]}
+FEW = {
+    "odd": [*range(79), "inf"],
+    "prize": [1.5] * 19 + [""] * 61,
+    "same": 5.5,
+    "small": np.arange(80) / 1e9,
+    "late": [*"abc" * 26, "d", "d"],
+}
 BAD = {
     "no such column": ({"targets": ["prise"]}, "has no column 'prise'; did you mean 'prize' or 'price'"),
     "infinite": ({"targets": ["odd"]}, "rmse needs numbers, and 'odd' holds 'inf' in row 81: correct or empty it"),
@@ -107,6 +113,7 @@ BAD = {
     "continuous": ({"metric": "accuracy"}, "looks continuous (0.5, say), and accuracy is for labels"),
     "the same": ({"targets": ["same"]}, "'same' is '5.5' in all rows: there is nothing to learn"),
     "two targets": ({"targets": ["sold", "kind"], "metric": "accuracy"}, "accuracy cannot score sold, kind: "),
+    "small": ({"targets": ["small"]}, "a constant guess scores 0.00000, and scores have five decimals"),
     "few rows": ({"targets": ["prize"]}, "has 19 rows with 'prize': take 20 at least"),
     "ids twice": ({"id_column": "code"}, "two rows have the code '00"),
     "split by nothing": ({"split": "random"}, "--split must be time:COLUMN or group:COLUMN, with one of 'code'"),
@@ -406,6 +413,7 @@ def test_folds_hide_whole_groups_and_nothing_that_comes_later(tmp_path):
     [
         (lambda rows: rows.drop(columns="house"), "lacks 'house', which"),
         (lambda rows: rows.assign(house=3), "two rows have the house '3'"),
+        (lambda rows: rows.assign(sold="?"), "'sold' holds numbers in the rows with labels, and '[?]' in row 2"),
     ],
 )
 def test_rows_that_cannot_be_predicted(tmp_path, change, message):

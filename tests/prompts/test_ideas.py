@@ -4,10 +4,13 @@ import ast
 import pickle
 import random
 
+import numpy as np
+import pandas as pd
 import pytest
 from support.on_cpu import ON_CPU
 
 from trl_mle.competitions import TaskSet, load_competition
+from trl_mle.competitions.own import new_competition
 from trl_mle.execution import Limits, LocalExecutor, Outcome
 from trl_mle.execution.program import REQUIRED
 from trl_mle.prompts import Idea, Ideas
@@ -106,7 +109,7 @@ def test_a_file_of_ones_own(tmp_path):
     assert ideas.identity != Ideas("default").identity
 
 
-@pytest.mark.parametrize("content", ["", "- {model: Ridge()}"])
+@pytest.mark.parametrize("content", ["", "- {model: Ridge()}", "- {fit: 3}"])
 def test_a_file_that_lists_none(tmp_path, content):
     path = tmp_path / "ideas.yaml"
     path.write_text(content, encoding="utf-8")
@@ -132,10 +135,29 @@ def test_a_dataset_asks_for_them_in_turn():
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_default_idea_can_be_followed(name, default):
     """A program that does what the begun one says is valid."""
-    comp = load_competition(name)
-    ideas = default.of(comp)
-    rest = f'model.fit(X_train, y_train)\n{ANSWERS[name]}\nsubmission.to_csv("submission.csv", index=False)\n'
-    programs = [f"{opening(comp, idea).removeprefix('```python')}\nmodel = {idea.fit}\n{rest}" for idea in ideas]
+    check_every_idea(load_competition(name), default.of(load_competition(name)), ANSWERS[name])
+
+
+@pytest.mark.slow
+def test_every_default_idea_can_be_followed_where_cells_are_missing(default, tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame(rng.normal(size=(200, 4)), columns=list("abcd"))
+    labels = (numbers[["a", "b"]] + rng.normal(size=(200, 2)) > 0).astype(int).set_axis(["mean", "rude"], axis=1)
+    texts = pd.Series([" ".join(rng.choice(["good", "bad", "plot", "film"], 6)) for _ in labels.index], name="text")
+    for name, features, targets, columns in (
+        ("several", numbers.mask(numbers > 2), ["mean", "rude"], "targets] = model.predict_proba"),
+        ("texts", texts.mask(labels.index % 7 == 0, ""), ["rude"], '"rude"] = model.predict'),
+    ):
+        pd.concat([features, labels[targets]], axis=1).to_csv(tmp_path / "table.csv", index=False)
+        comp = new_competition(tmp_path / "table.csv", targets, "mean_columnwise_roc_auc", tmp_path / name)
+        check_every_idea(comp, default.of(comp), f"submission[{columns}(X_test)")
+
+
+def check_every_idea(comp, ideas, answer):
+    rest = f'model.fit(X_train, y_train)\n{answer}\nsubmission.to_csv("submission.csv", index=False)\n'
+    begun = [opening(comp, idea).removeprefix("```python") for idea in ideas]
+    fits = [text.partition("# Fit ")[2].partition(" to X_train")[0] for text in begun]
+    programs = [f"{text}\nmodel = {fit}\n{rest}" for text, fit in zip(begun, fits, strict=True)]
     with LocalExecutor(timeout_s=120, memory_mb=4096) as executor:
         results = executor.run_many([(program, comp) for program in programs])
     for idea, result in zip(ideas, results, strict=True):

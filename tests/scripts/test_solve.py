@@ -297,11 +297,12 @@ def test_a_policy_that_solves_nothing(scripted, tmp_path, capsys):
 
 def test_a_submission_has_the_ids_of_the_sample(tmp_path):
     """In its order, and labels stay as they are; not where only their order distinguishes rows of one id."""
-    for ids, submission, written in (
-        ("01 02 03", b"id,y\n3,01\n2,02\n1,1A\n", b"id,y\n01,1A\n02,02\n03,01\n"),
-        ("1 1 2", b"id,y\n1,1A\n1,02\n2,01\n", b"id,y\n1,1A\n1,02\n2,01\n"),
+    for ids, labels, submission, written in (
+        ("01 02 03", "01 02 1A", b"id,y\n3,01\n2,02\n1,1A\n", b"id,y\n01,1A\n02,02\n03,01\n"),
+        ("1 1 2", "01 02 1A", b"id,y\n1,1A\n1,02\n2,01\n", b"id,y\n1,1A\n1,02\n2,01\n"),
+        ("1 2", "True False", b"id,y\n2,True\n1,False\n", b"id,y\n1,False\n2,True\n"),
     ):
         path = tmp_path / "answers.csv"
-        pd.DataFrame({"id": ids.split(), "y": ["01", "02", "1A"]}).to_csv(path, index=False)
+        pd.DataFrame({"id": ids.split(), "y": labels.split()}).to_csv(path, index=False)
         comp = Competition("codes", "accuracy", tmp_path, path, path, ("y",))
         assert like_sample(submission, comp) == written

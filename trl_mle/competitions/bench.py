@@ -18,7 +18,7 @@ from typing import Any
 import pandas as pd
 
 from trl_mle.competitions.competition import Competition, CompetitionError, GradingFailed, Score, invalid
-from trl_mle.competitions.metrics import Metric
+from trl_mle.competitions.metrics import Metric, Takes
 
 
 CONTROL_S = 600.0  # of the start and a submission that is known to be valid
@@ -39,6 +39,7 @@ class BenchCompetition(Competition):
     """A competition that MLE-bench's own code grades. All its rows are scored at once: none can be held out."""
 
     grader = "MLE-bench's own code"
+    rule = ""
     grading_s = 4 * CONTROL_S
 
     def __post_init__(self) -> None:
@@ -88,18 +89,20 @@ def load_bench(competition_id: str, data_dir: Path) -> BenchCompetition:
     """Loads a competition that `mlebench prepare` has put into `data_dir`. Raises [`CompetitionError`]."""
     try:
         facts = _grader(str(data_dir), os.getpid()).ask(CONTROL_S, ask="describe", name=competition_id)
-        columns = list(pd.read_csv(facts["sample_submission"], nrows=0).columns)
+        sample = pd.read_csv(facts["sample_submission"], nrows=100)
     except (GradingFailed, OSError, ValueError) as error:
         raise CompetitionError(f"{competition_id!r} cannot be loaded by mlebench: {error}") from error
+    are_numbers = all(sample[name].dtype.kind in "iuf" for name in sample.columns[1:])
+    takes = Takes.NUMBERS if are_numbers else Takes.LABELS
     return BenchCompetition(
         id=competition_id,
         metric=facts["metric"],
         public_dir=Path(facts["public_dir"]),
         sample_submission=Path(facts["sample_submission"]),
         answers=Path(facts["answers"]),
-        target_columns=tuple(columns[1:]),
-        id_column=columns[0],
-        custom_metric=Metric(_not_here, facts["higher_is_better"]),
+        target_columns=tuple(sample.columns[1:]),
+        id_column=sample.columns[0],
+        custom_metric=Metric(_not_here, facts["higher_is_better"], takes),
     )
 
 

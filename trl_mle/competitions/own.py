@@ -16,7 +16,7 @@ from trl_mle.competitions.competition import Competition, CompetitionError, path
 from trl_mle.competitions.loading import list_competitions, load_competition
 from trl_mle.competitions.metrics import Metric, Takes, find_metric
 from trl_mle.competitions.prepared import check_links, csv_text, description, new_folder, write_file
-from trl_mle.competitions.reading import as_read, as_times, clean_name, listed, read_table, shortened
+from trl_mle.competitions.reading import as_read, as_times, clean_name, first_cell, listed, read_table, shortened
 from trl_mle.competitions.split import held_out_rows, last_rows, whole_groups
 from trl_mle.competitions.table_checks import ID_NAME, report_copies, report_splits, report_telling_columns
 from trl_mle.competitions.targets import (
@@ -136,6 +136,10 @@ def write_config(staged: Path, layout: Mapping[str, Any], targets: Sequence[str]
         raise CompetitionError(f"{competition.metric} cannot score {', '.join(targets)}: {error.__cause__}") from error
     if not (score := competition.grade(competition.sample_submission)).valid:
         raise CompetitionError(f"{competition.metric} cannot score a constant {', '.join(targets)}: {score.error}")
+    is_error = competition.scoring.takes is Takes.NUMBERS and not competition.higher_is_better
+    if is_error and score.value is not None and score.value < 1e-3:
+        what = f"a constant guess scores {score.value:.5f}, and scores have five decimals"
+        raise CompetitionError(f"{what}: multiply {', '.join(targets)} by 1000, or take another metric")
 
 
 def final_competition(competition: Competition) -> Competition | None:
@@ -247,6 +251,12 @@ def _final_files(table: Path, options: Mapping[str, Any], examples: _Examples) -
     features = list(examples.features)
     if missing := [name for name in [*features, *[id_column] * examples.has_own_ids] if name not in rows]:
         raise CompetitionError(f"{table} lacks {listed(missing)}, which the rows with labels have: add it")
+    labelled, seen = as_read(examples.features), as_read(rows[features])
+    for name in features:
+        if labelled[name].dtype.kind in "iuf" and seen[name].dtype.kind not in "iufb":
+            odd = seen[name].notna() & pd.to_numeric(rows[name], errors="coerce").isna()
+            what = f"{name!r} holds numbers in the rows with labels, and {first_cell(rows[name], odd)} of {table}"
+            raise CompetitionError(f"{what}: correct or empty it, or take --read_csv na_values=?")
     if known := [name for name in examples.targets if name in rows]:
         logger.warning("%s has %s, which is ignored", table, listed(known))
     unknown = rows if id_column in rows else rows.assign(**{id_column: range(len(rows))})

@@ -22,6 +22,7 @@ logger = logging.getLogger(__name__)
 DIALECT = ("sep", "quotechar", "quoting", "escapechar", "doublequote", "skipinitialspace")
 PLACES = ("header", "names", "skiprows", "comment", "index_col", "usecols")
 VALUES = ("decimal", "thousands", "na_values")
+TEXTS = ("sep", "quotechar", "escapechar", "decimal", "thousands", "encoding")
 OPTIONS = (*DIALECT, *PLACES, "skipfooter", *VALUES, "encoding", "date_format")
 _TOTAL = r"(?i)\W*(?:(?:grand|sub)[ -]?)?(?:totals?|sums?|summe|gesamt|average|mean)\W*"
 
@@ -34,9 +35,12 @@ def read_options(texts: Sequence[str]) -> dict[str, Any]:
         if name not in OPTIONS:
             raise CompetitionError(f"--read_csv takes NAME=VALUE with one of {', '.join(OPTIONS)}; got {text!r}")
         try:
-            options[name] = json.loads(value)
+            option = json.loads(value)
         except json.JSONDecodeError:
-            options[name] = value.replace("\\t", "\t")
+            option = value.replace("\\t", "\t")
+        if name in ("quoting", "skipfooter") and type(option) is not int:
+            raise CompetitionError(f"--read_csv {name} takes a whole number; got {text!r}")
+        options[name] = value if name in TEXTS and not isinstance(option, str) else option  # 1252 is an encoding, too
     return options
 
 
@@ -153,16 +157,18 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any], first: int) -
     if len(separator := dialect.pop("sep")) != 1:  # a regular expression
         return
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, **dialect)
     line = first
     lengths: list[tuple[int, int]] = []
     try:
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True, **dialect)
         for row in rows:
             if row:
                 lengths.append((line, len(row)))
             if "quoting" not in options and any(_holds_rows(cell, separator, lengths[0][1]) for cell in row):
                 raise csv.Error("it holds whole rows")
             line = first + rows.line_num
+    except TypeError as error:
+        raise CompetitionError(f"--read_csv: {error}") from error
     except csv.Error as error:
         raise CompetitionError(
             f"line {line} of {path}: a quoted cell does not end with a quote ({error}): if quotes are part of texts, "
@@ -190,7 +196,7 @@ def _parsed(path: Path, text: str, **options: Any) -> pd.DataFrame:
         options["engine"] = "python"
     try:
         table = pd.read_csv(io.StringIO(text), **options)
-    except (ValueError, TypeError) as error:  # pandas' ParserError and EmptyDataError among them
+    except (ValueError, TypeError, IndexError) as error:  # pandas' ParserError and EmptyDataError among them
         raise CompetitionError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     return table.set_axis(range(2, len(table) + 2)).set_axis(map(clean_name, map(str, table.columns)), axis=1)
 

@@ -112,10 +112,13 @@ def like_sample(submission: bytes, competition: Competition) -> bytes:
     unless ids are not unique, or MLE-bench's code reads submissions."""
     if competition.in_file_order or competition.grader:
         return submission
-    ids = pd.read_csv(competition.sample_submission)[competition.id_column]
+    as_read = pd.read_csv(competition.sample_submission)
+    ids = as_read[competition.id_column]
     if not ids.is_unique:
         return submission
     table = competition.predictions(submission).apply(_whole).reindex(ids)  # labels were read as floats
+    truth_values = as_read.select_dtypes("bool").columns.intersection(competition.target_columns)
+    table = table.astype(dict.fromkeys(truth_values, bool))
     sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
     columns = {name: table[name].to_numpy() for name in competition.target_columns}
     return csv_text(sample.assign(**columns)).encode()

@@ -37,7 +37,7 @@ class ExecutionResult:
 
     Attributes:
         outcome (`Outcome`), detail (`str`):
-            How it ended, and the evidence for it in one line, which is empty for `Outcome.OK`.
+            How it ended, and the evidence for it in one line; for `Outcome.OK`, why its submission is not read, if so.
         duration_s (`float` or `None`):
             Δt in seconds: wall-clock time from the program's first line to its end, without queueing, sandbox set-up
             and the warm parent's imports. `None` only with `Outcome.INFRASTRUCTURE`.

@@ -52,7 +52,8 @@ class EndpointModel:
         self.max_concurrency, self.deadline_s, self.max_retries = max_concurrency, deadline_s, max_retries
         self.temperature = temperature
         self._length_option = "max_tokens"  # refused by some hosted models
-        self._server: dict[str, Any] = {"base_url": base_url, "api_key": os.environ.get("OPENAI_API_KEY") or "EMPTY"}
+        key = os.environ.get("OPENAI_API_KEY", "").strip() or "EMPTY"
+        self._server: dict[str, Any] = {"base_url": base_url, "api_key": key}
         try:
             self._address = server_address(base_url)
             with openai.OpenAI(**self._server, timeout=10.0) as client:

@@ -38,6 +38,6 @@ class LanguageModel(Protocol):
     def complete(self, prompts: Sequence[str], max_tokens: int) -> list[Completion]:
         """
         Answers each prompt, a user message, with at most `max_tokens` tokens by greedy decoding. Never raises for lack
-        of an answer. If processes must generate together, each calls this, some perhaps without a prompt.
+        of an answer.
         """
         ...

@@ -70,7 +70,7 @@ def generate(
         prompts (`Sequence[str | list[dict[str, str]]]`):
             User messages or conversations.
         max_tokens (`int`), max_time_s (`float`, *optional*):
-            Tokens of an answer, and seconds, after which answers end where they are.
+            Tokens of an answer, and seconds of a batch, after which answers end where they are.
         batch_size (`int`, *optional*, defaults to `16`), seed (`int`, *optional*):
             Prompts per batch; with these and their order, the seed determines the samples.
         chat_template_kwargs (`dict`, *optional*):

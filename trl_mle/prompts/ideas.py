@@ -52,10 +52,12 @@ class Idea:
 
     def for_columns(self, count: int) -> "Idea":
         """The same for this many columns to predict."""
-        if count == 1 or not self.one_output:
-            return self
-        imports = f"{self.imports}\nfrom sklearn.multioutput import MultiOutputRegressor".lstrip("\n")
-        return replace(self, fit=f"MultiOutputRegressor({self.fit})", imports=imports, one_output=False)
+        return self.within("multioutput", "MultiOutputRegressor") if count > 1 and self.one_output else self
+
+    def within(self, module: str, model: str) -> "Idea":
+        """The same for several columns, within a model of scikit-learn that fits one for each."""
+        imports = f"{self.imports}\nfrom sklearn.{module} import {model}".lstrip("\n")
+        return replace(self, fit=f"{model}({self.fit})", imports=imports, one_output=False)
 
 
 class Ideas:
@@ -156,7 +158,10 @@ def _default() -> Any:
 def _idea(entry: Any) -> Idea:
     if isinstance(entry, str):
         return Idea(entry)
-    return Idea(**{"imports" if name == "import" else name: value for name, value in entry.items()})
+    idea = Idea(**{"imports" if name == "import" else name: value for name, value in entry.items()})
+    if not all(isinstance(text, str) for text in (idea.fit, idea.imports, idea.features, idea.code)):
+        raise TypeError(f"{entry} has a field that is no text")
+    return idea
 
 
 def _read(path: str) -> list[Idea]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from trl_mle.competitions import Competition
+from trl_mle.competitions.metrics import Takes
 from trl_mle.prompts.features import MOST_NAMES, features, find_tables, listed, quoted
 from trl_mle.prompts.ideas import Idea
 
@@ -39,14 +40,21 @@ def opening(comp: Competition, idea: Idea | None = None, without: Collection[str
     lines += [*made, *_labels(comp, learnt, are_classes)]
     if idea is not None and idea.code and made:
         lines += ["", *idea.code.splitlines()]
+    is_each = len(learnt) > 1 and not are_classes and comp.scoring.takes is Takes.SCORES
+    if is_each and idea is not None and idea.imports:  # classifiers predict several columns in forms of their own
+        idea = idea.within("multiclass", "OneVsRestClassifier")
+    else:
+        is_each = False
     # With these names and words, fewer models split the rows or read the tables once more
     fit, rows = ("X_train and y_train", "X_test") if made else ("train", "test")
     # Small models fail more often if they are asked for the probabilities of a single class
     columns, what = quoted(comp.target_columns[0]), "predictions"
     if len(comp.target_columns) > 1:
-        columns, what = "targets", "probabilities" if are_classes or "[0, 1]" in comp.rule else "predictions"
+        are_shares = are_classes or is_each or "[0, 1]" in comp.rule
+        columns, what = "targets", "probabilities" if are_shares else "predictions"
     goal = f'set submission[{columns}] to its {what} for {rows}, and write submission to "submission.csv"'
-    if what == "probabilities" and (are_classes or len(learnt) == 1):  # code keeps small models from giving labels
+    # Code keeps small models from giving labels
+    if what == "probabilities" and (are_classes or is_each or len(learnt) == 1):
         write = 'submission.to_csv("submission.csv", index=False)'
         goal = f"then submission[targets] = model.predict_proba({rows}), and {write}"
     model = "a model" if idea is None else idea.fit

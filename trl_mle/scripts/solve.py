@@ -16,7 +16,7 @@ from trl_mle.competitions.own import final_competition
 from trl_mle.evaluation.choosing import Chooser, like_sample
 from trl_mle.evaluation.harness import Harness, NoAnswerError, SamplingArguments, check_counts
 from trl_mle.evaluation.policies import check_policy, completion_length
-from trl_mle.evaluation.results import failures, judged, score_of
+from trl_mle.evaluation.results import failures, score_of
 from trl_mle.evaluation.submission_search import clock, ranked, search
 from trl_mle.execution import Executor
 from trl_mle.execution.options import make_executor, option
@@ -120,7 +120,8 @@ def solve(args: SolveArguments) -> Path:
         console.print("\n".join(failures(evaluations)), soft_wrap=True)
         ran_again = any(evaluation.valid for evaluation in evaluations)
         reason = "no valid program was valid when run again" if ran_again else "no program made a valid submission"
-        ours = bool(evaluations) and not (chooser.submissions if chooser and ran_again else judged(evaluations))
+        failed = all(evaluation.infrastructure_failed for evaluation in evaluations)
+        ours = bool(evaluations) and (not chooser.submissions if chooser and ran_again else failed)
         advice = "run it again" if ours else "raise --budget, or use another policy"
         raise ValueError(f"{reason} ({harness.log.path}): {advice}")
     _report(evaluations, chosen, harness, chooser, folder)

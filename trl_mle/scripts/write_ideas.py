@@ -14,6 +14,7 @@ from trl_mle.competitions.metrics import Takes
 from trl_mle.evaluation.harness import NoAnswerError
 from trl_mle.evaluation.policies import check_policy, load_policy
 from trl_mle.execution import Limits
+from trl_mle.execution.program import OPTIONAL
 from trl_mle.prompts import Idea, Ideas, scratch_prompt
 from trl_mle.scripts.printing import print_json
 from trl_mle.showing import for_terminal
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Prints the ideas that the arguments of the command ask for."""
     competition = load_competition(args.competition, args.data_dir)
     if args.policy is None:
-        ideas = Ideas("default").of(competition)
+        ideas = Ideas("default", packages=OPTIONAL).of(competition)
     else:
         to = Path(args.to or f"{competition.slug}-ideas.yaml")
         if to.exists() or not to.absolute().parent.is_dir():

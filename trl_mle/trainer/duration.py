@@ -1,9 +1,6 @@
 """Duration-aware gradient updates, section 4.1 of https://huggingface.co/papers/2509.01684. Derivations:
 docs/objective.md."""
 
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-
 import torch
 
 
@@ -49,18 +46,3 @@ def duration_weights(
         return torch.ones_like(durations)
     weights = (durations / divisor).nan_to_num(nan=1.0)
     return weights if low is None and high is None else weights.clamp(low, high)
-
-
-def weights_by_competition(
-    competitions: Sequence[str | None],
-    durations: torch.Tensor,
-    weigh: Callable[[str | None, torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Weights of a batch, of which `weigh` computes those of each competition: the slowest one must not dominate."""
-    by_competition = defaultdict(list)
-    for i, competition in enumerate(competitions):
-        by_competition[competition].append(i)
-    weights = torch.ones(len(competitions))
-    for competition, indices in by_competition.items():
-        weights[indices] = weigh(competition, durations[indices])
-    return weights

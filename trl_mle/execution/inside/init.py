@@ -103,7 +103,7 @@ def supervise(pid: int, started: int, job: dict[str, Any], job_socket: socket.so
     for fd in (pidfd, job_socket.fileno(), seen):
         poll.register(fd, select.POLLIN)
     left = t0 + job["timeout_s"] - time.monotonic()
-    events = dict(poll.poll(max(0.0, left) * 1000))
+    events = dict(poll.poll(min(max(0.0, left), 1e6) * 1000))  # more is refused
     t1 = time.monotonic()
     if pidfd in events:
         reason = "exit"

@@ -66,9 +66,9 @@ def proportional_bytes(pid: int) -> int:
 
 
 def memory_bytes(pids: list[int], limit: int) -> int:
-    """Memory of these processes: exact only if the cheap sum, which counts shared pages often, exceeds the limit."""
+    """Memory of these processes: exact only if the cheap sum, which counts shared pages in full, exceeds the limit."""
     total = sum(map(resident_bytes, pids))
-    if len(pids) > 1 and total > limit:
+    if total > limit:
         total = sum(map(proportional_bytes, pids))
     return total
 

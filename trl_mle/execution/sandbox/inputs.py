@@ -46,7 +46,8 @@ class Inputs:
 
     def check_whole(self, public_dir: Path) -> None:
         """Raises `SandboxError` if a file was added to a public folder or removed from it since programs began."""
-        names = frozenset(os.listdir(public_dir)) if public_dir.is_dir() else frozenset()
+        found = os.listdir(public_dir) if public_dir.is_dir() else []
+        names = frozenset(name for name in found if name[0] not in ".~")  # editors leave locks
         if self._names.setdefault(public_dir, names) != names:
             raise SandboxError(f"the files of {public_dir} are not those that programs began with")
 

@@ -16,6 +16,7 @@ PACKAGES = [
     "sklearn.neighbors", "sklearn.neural_network", "sklearn.pipeline", "sklearn.preprocessing", "sklearn.svm",
     "sklearn.tree",
 ]  # fmt: skip
+SLOW_IMPORTS = ["torch", "torchvision", "transformers"]  # they take ten seconds
 # Proves that programs have the packages that every prompt lists, also if the warm parent has imported them: prints
 # names, and versions of the required ones
 IMPORTS = f"""
@@ -29,7 +30,10 @@ for name in {REQUIRED}:
     print(name, module.__version__)
 for name in {OPTIONAL}:
     try:
-        open(importlib.util.find_spec(name).origin, "rb").close()
+        if name in {SLOW_IMPORTS}:
+            open(importlib.util.find_spec(name).origin, "rb").close()
+        else:
+            importlib.import_module(name)
     except Exception:
         continue
     print(name)

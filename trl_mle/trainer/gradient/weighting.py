@@ -1,6 +1,7 @@
 """Computes the duration weights of a batch."""
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import torch
 
 from trl_mle.trainer.batch import Completion
-from trl_mle.trainer.duration import duration_weights, weights_by_competition
+from trl_mle.trainer.duration import duration_weights
 from trl_mle.trainer.mle_grpo_config import MLEGRPOConfig
 
 
@@ -25,11 +26,17 @@ class Weighting:
         self._sums: dict[str, list[float]] = {}  # of Δt, and how many, for each competition
 
     def weights(self, completions: Sequence[Completion]) -> torch.Tensor:
-        """The [`~trl_mle.trainer.duration_weights`] of a batch, by competition."""
+        """The [`~trl_mle.trainer.duration_weights`] of each competition of a batch: the slowest must not dominate."""
         evaluations = [item.evaluation for item in completions]
         seconds = [None if item.infrastructure_failed else item.duration_s for item in evaluations]
         durations = torch.tensor([math.nan if value is None else float(value) for value in seconds])
-        return weights_by_competition([item.competition for item in completions], durations, self._weights)
+        by_competition = defaultdict(list)
+        for i, item in enumerate(completions):
+            by_competition[item.competition].append(i)
+        weights = torch.ones(len(completions))
+        for competition, indices in by_competition.items():
+            weights[indices] = self._weights(competition, durations[indices])
+        return weights
 
     def _weights(self, competition: str | None, durations: torch.Tensor) -> torch.Tensor:
         assert self.args.duration_weighting is not None  # MLEGRPOConfig has filled it in
