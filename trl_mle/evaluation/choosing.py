@@ -117,7 +117,7 @@ def like_sample(submission: bytes, competition: Competition) -> bytes:
     if not ids.is_unique:
         return submission
     table = competition.predictions(submission).apply(_whole).reindex(ids)  # labels were read as floats
-    truth_values = as_read.select_dtypes("bool").columns.intersection(competition.target_columns)
+    truth_values = as_read.select_dtypes("bool").columns.intersection(list(competition.target_columns))
     table = table.astype(dict.fromkeys(truth_values, bool))
     sample = pd.read_csv(competition.sample_submission, dtype=str, keep_default_na=False)
     columns = {name: table[name].to_numpy() for name in competition.target_columns}

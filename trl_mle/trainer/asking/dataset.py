@@ -45,8 +45,8 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
     order = rotation(len(competitions), count, prompts, args.seed if args.shuffle_dataset else None)
     names = list(competitions)
     make = partial(scratch_prompt, limits=limits, begin_program=args.begins_answers)
-    prompts = PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed, limits.packages))
-    return prompts.dataset([names[i] for i in order])
+    asked = PromptsWhenRead(competitions, make, Ideas(args.ideas, args.seed, limits.packages))
+    return asked.dataset([names[i] for i in order])
 
 
 def longest_prompt(competition: Competition, limits: Limits, args: MLEGRPOConfig) -> list[dict[str, str]]:
