@@ -215,8 +215,8 @@ FAULTS = [
         "prompts",
         "ideas for one column are asked for several",
         "prompts/ideas.py",
-        "if count == 1 or not self.one_output:",
-        "if True:",
+        "if count > 1 and self.one_output else self",
+        "if False else self",
     ),
     Fault(
         "prompts",

@@ -14,6 +14,7 @@ from support.fake_executor import ScriptedExecutor
 from trl_mle import cli
 from trl_mle.competitions import list_competitions, load_competition
 from trl_mle.execution import ExecutionResult, LocalExecutor, Outcome
+from trl_mle.execution.program import OPTIONAL
 from trl_mle.prompts import Ideas, estimate_tokens, scratch_prompt
 
 
@@ -194,7 +195,7 @@ def test_prompt(trl_mle, wine):
     assert str(tokens) in err
     assert json.loads(trl_mle("prompt", *limits, "--json")[1])["prompt"] == [asked, begun]
     assert trl_mle("prompt", *limits, "--plan")[1] == plan["content"] + "\n"
-    ideas = [idea.name for idea in Ideas("default").of(wine)]
+    ideas = [idea.name for idea in Ideas("default", packages=OPTIONAL).of(wine)]
     assert trl_mle("ideas", "wine")[1].splitlines() == json.loads(trl_mle("ideas", "wine", "--json")[1]) == ideas
 
 

@@ -106,7 +106,7 @@ def test_prompts_show_program_and_output_and_the_score_only_if_asked_to(trainer,
 
 def test_a_limit_that_is_too_small_is_refused_at_once(program_model, tmp_path, monkeypatch):
     short = [{"role": "user", "content": "Kaggle competition: wine"}]
-    monkeypatch.setattr("trl_mle.trainer.asking.dataset.scratch_prompt", lambda comp, limits, begin_program: short)
+    monkeypatch.setattr("trl_mle.trainer.asking.dataset.scratch_prompt", lambda *_, **__: short)
     with pytest.raises(ValueError, match="a prompt to improve solutions of"):
         make_trainer(program_model, tmp_path, max_prompt_length=60)
     make_trainer(program_model, tmp_path, max_prompt_length=60, improve_probability=0.0)

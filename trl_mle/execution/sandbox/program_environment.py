@@ -30,9 +30,8 @@ for name in {REQUIRED}:
     print(name, module.__version__)
 for name in {OPTIONAL}:
     try:
-        if name in {SLOW_IMPORTS}:
-            open(importlib.util.find_spec(name).origin, "rb").close()
-        else:
+        open(importlib.util.find_spec(name).origin, "rb").close()
+        if name not in {SLOW_IMPORTS}:
             importlib.import_module(name)
     except Exception:
         continue
