@@ -84,7 +84,7 @@ def sample(policy: str, tasks: str, ideas: str, folder: Path) -> list[dict[str, 
 
 
 def figure(row: dict[str, Any], outcome: str) -> float:
-    """Of a task's line; it is solved where one program is valid."""
+    """A task's outcome; it counts as solved if one of its programs is valid."""
     return float(row["valid"] > 0 if outcome == "solved" else row[outcome])
 
 

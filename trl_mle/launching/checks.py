@@ -15,7 +15,7 @@ from transformers import AutoTokenizer
 from transformers.trainer import TRAINER_STATE_NAME, TrainerState
 from yaml import YAMLError
 
-from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions import TaskSet
 from trl_mle.execution import Limits, SandboxError
 from trl_mle.models.transformers_model import tokenize_prompts
 from trl_mle.rewards.progress import METRICS_FILE, trained_with
@@ -125,13 +125,13 @@ def load_tokenizer(name: str | None, **options: Any) -> Any:
     return tokenizer
 
 
-def check_prompts(tokenizer: Any, competitions: Sequence[Competition], limits: Limits, args: MLEGRPOConfig) -> None:
+def check_prompts(tokenizer: Any, tasks: TaskSet, limits: Limits, args: MLEGRPOConfig) -> None:
     """Raises `ValueError` if a competition's prompt has more tokens than `max_prompt_length`."""
-    for competition in competitions:
-        tokens = prompt_tokens(tokenizer, longest_prompt(competition, limits, args))
+    for name in tasks.few():
+        tokens = prompt_tokens(tokenizer, longest_prompt(tasks, name, limits, args))
         if args.max_prompt_length is not None and tokens > args.max_prompt_length:
             limit = f"max_prompt_length={args.max_prompt_length}"
-            raise ValueError(f"the prompt of {competition.id} has {tokens} tokens, more than {limit}: raise it")
+            raise ValueError(f"the prompt of {name} has {tokens} tokens, more than {limit}: raise it")
 
 
 def prompt_tokens(tokenizer: Any, prompt: list[dict[str, str]]) -> int:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from trl_mle.competitions import Competition
 from trl_mle.competitions.metrics import Takes
+from trl_mle.competitions.own import FINAL
 from trl_mle.prompts.tables import find_table, is_text, read_table
 
 
@@ -62,6 +63,8 @@ def features(
     numbers, categories, dates and groups of both tables, or else the images that they name, or their text. Missing
     numbers become the median: three of five programs of a small model ended at them.
     """
+    final = read_table(comp.public_dir.parent / FINAL / "test.csv", ROWS_SEARCHED)  # the rows without labels
+    tables = [table for table in (train, test, final) if table is not None]
     no_features = {comp.group_column, *comp.target_columns}
     shared = [str(name) for name in test.columns if name in train.columns and name not in no_features]
     if comp.id_column in shared:
@@ -76,7 +79,7 @@ def features(
     if not shared or (texts == shared and len(texts) > len(categories) + len(dates)):
         if images := _images(comp, train, test):
             return images, "images"
-        return _texts(texts, train, test)
+        return _texts(texts, tables)
     dates = dates[: MOST_NAMES // 2]
     used = [name for name in shared if name not in texts or name in categories]
     others = [name for name in map(str, test.columns) if name not in used]
@@ -100,10 +103,7 @@ def features(
     left_out = [name for name in texts if name not in (*categories, *dates, *groups)]
     note = f"  # text: {', '.join(left_out)}" if 0 < len(left_out) <= MOST_NAMES // 2 else ""
     numeric = [name for name in used if name not in texts]
-    # Those of the rows without labels of a table of one's own, and those that are not looked at, may lack some, too
-    final = read_table(comp.public_dir.parent / "final" / "test.csv", ROWS_SEARCHED)
-    tables = [table for table in (train, test, final) if table is not None]
-    lacks_values = any(len(table) == ROWS_SEARCHED or table[numeric].isna().any(axis=None) for table in tables)
+    lacks_values = _lack_values(tables, numeric)
     lines = [f"features = {chosen}{note}"]
     if not categories and not lacks_values and not dates:
         return [*lines, "X_train, X_test = train[features], test[features]", *means], "tables"
@@ -196,14 +196,18 @@ def _means(target: str, groups: Sequence[str]) -> list[str]:
     return lines if groups else []
 
 
-def _texts(names: list[str], train: pd.DataFrame, test: pd.DataFrame) -> tuple[list[str], Reads]:
+def _lack_values(tables: Sequence[pd.DataFrame], names: list[str]) -> bool:
+    """Whether values are missing in the first rows of these columns, or may be in later ones."""
+    return any(len(table) == ROWS_SEARCHED or table[names].isna().any(axis=None) for table in tables)
+
+
+def _texts(names: list[str], tables: Sequence[pd.DataFrame]) -> tuple[list[str], Reads]:
     if not 1 <= len(names) <= MOST_NAMES:
         return [], "tables"
     joined = f'table[[{listed(names)}]].fillna("").astype(str).agg(" ".join, axis=1)'
     both = f"({joined} for table in (train, test))"
     if len(names) == 1:
-        lacks_texts = any(table[names[0]].isna().any() for table in (train, test))
-        filled = f"[{quoted(names[0])}]" + '.fillna("")' * lacks_texts
+        filled = f"[{quoted(names[0])}]" + '.fillna("")' * _lack_values(tables, names)
         both = f"train{filled}, test{filled}"
     return [f"X_train, X_test = {both}  # text"], "texts"
 

@@ -40,11 +40,10 @@ def opening(comp: Competition, idea: Idea | None = None, without: Collection[str
     lines += [*made, *_labels(comp, learnt, are_classes)]
     if idea is not None and idea.code and made:
         lines += ["", *idea.code.splitlines()]
-    is_each = len(learnt) > 1 and not are_classes and comp.scoring.takes is Takes.SCORES
-    if is_each and idea is not None and idea.imports:  # classifiers predict several columns in forms of their own
+    has_labels = len(learnt) > 1 and not are_classes and comp.scoring.takes is Takes.SCORES
+    is_each = has_labels and idea is not None and bool(idea.imports)
+    if idea is not None and is_each:  # classifiers predict several columns in forms of their own
         idea = idea.within("multiclass", "OneVsRestClassifier")
-    else:
-        is_each = False
     # With these names and words, fewer models split the rows or read the tables once more
     fit, rows = ("X_train and y_train", "X_test") if made else ("train", "test")
     # Small models fail more often if they are asked for the probabilities of a single class

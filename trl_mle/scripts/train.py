@@ -86,13 +86,12 @@ def check_arguments(
 
 def check_programs(tasks: TaskSet, executor: Executor, args: MLEGRPOConfig, model_args: ModelConfig) -> None:
     """Loads the first competitions, runs a program on each, and measures their prompts."""
-    competitions = [tasks[name] for name in tasks.few()]
     tokenizer = checks.load_tokenizer(
         model_args.model_name_or_path, revision=model_args.model_revision, trust_remote_code=args.trust_remote_code
     )
-    for competition in competitions:
-        executor.check(competition)
-    checks.check_prompts(tokenizer, competitions, executor.limits, args)
+    for name in tasks.few():
+        executor.check(tasks[name])
+    checks.check_prompts(tokenizer, tasks, executor.limits, args)
 
 
 def make_trainer(

@@ -46,8 +46,8 @@ def _total(steps: Sequence[Counts]) -> Counts:
 
 
 def _expected(recent: Counts, everything: Counts) -> float:
-    """How many of the last programs are valid if each competition has the share of valid ones that it had before: one
-    of many that had none, that of all."""
+    """How many of the last programs are valid if each competition has the share of valid ones that it had before.
+    Where there are many competitions, one that is new has the share of all."""
     expected = 0.0
     of_all = [sum(counts[i] for counts in everything.values()) for i in (0, 1)] if len(everything) > FEW else [0, 0]
     for name, (_, count) in recent.items():
@@ -97,10 +97,11 @@ class Rescue(TrainerCallback):
         self._is_stale |= state.stale == STALE_STEPS
         state.steps.append(counts := _total(judged))
         everything, own = _total(state.steps), sum(valid for valid, _ in counts.values())
-        if self._next is None:  # before they change
+        is_good = own > 0 and own >= _expected(counts, everything)
+        if self._next is None and (is_good or oldest < step - 1):  # before they change
             self._next = step - 1, {name: weight.detach().cpu().clone() for name, weight in self._weights().items()}
-        if oldest >= self._next[0]:
-            if own and own >= _expected(counts, everything):
+        if self._next is not None and oldest >= self._next[0]:
+            if is_good:
                 state.kept_step, self._kept = self._next
             self._next = None
         for count in STEPS:
@@ -119,7 +120,7 @@ class Rescue(TrainerCallback):
         if self._lost:
             if self._kept:
                 self._go_back(kwargs["optimizer"], kwargs["lr_scheduler"])
-            what = "back to the weights of step" if self._kept else "begin again with the model of checkpoint"
+            what = "back to the weights of step" if self._kept else "begin again with the model of a checkpoint up to"
             logger.warning("%s: %s %d, with half the learning rate", self._lost, what, self._state.kept_step)
             self._state.age, self._lost, self._next = 0, "", None
         if self._is_stale:

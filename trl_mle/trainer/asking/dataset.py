@@ -9,7 +9,7 @@ from typing import Any
 from accelerate.logging import get_logger
 from datasets import Dataset
 
-from trl_mle.competitions import Competition, TaskSet
+from trl_mle.competitions import TaskSet
 from trl_mle.competitions.task_set import FEW
 from trl_mle.execution import Limits
 from trl_mle.prompts import Ideas, PromptsWhenRead, scratch_prompt
@@ -49,11 +49,13 @@ def scratch_dataset(competitions: TaskSet, limits: Limits, args: MLEGRPOConfig) 
     return asked.dataset([names[i] for i in order])
 
 
-def longest_prompt(competition: Competition, limits: Limits, args: MLEGRPOConfig) -> list[dict[str, str]]:
-    """Of those from scratch that training asks for a competition."""
-    ideas = Ideas(args.ideas, args.seed, limits.packages).of(competition)
-    idea = max(ideas, key=lambda idea: len(repr(idea)), default=None)
-    return scratch_prompt(competition, limits, begin_program=args.begins_answers, idea=idea)
+def longest_prompt(competitions: TaskSet, name: str, limits: Limits, args: MLEGRPOConfig) -> list[dict[str, str]]:
+    """The longest prompt from scratch that a competition's groups get in training. Raises [`CompetitionError`]."""
+    competition = competitions[name]
+    with competitions.blaming(name):
+        ideas = Ideas(args.ideas, args.seed, limits.packages).of(competition)
+        idea = max(ideas, key=lambda idea: len(repr(idea)), default=None)
+        return scratch_prompt(competition, limits, begin_program=args.begins_answers, idea=idea)
 
 
 def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
@@ -65,8 +67,9 @@ def check_prompts(trainer: Any, train_dataset: Any, eval_dataset: Any) -> None:
         logger.warning("%s, for %s: train with objective: max_at_k", why, ", ".join(clipped))
     datasets = list(eval_dataset.values()) if isinstance(eval_dataset, dict) else [eval_dataset]
     if trainer.makes_dataset:
-        few = map(trainer.competitions.__getitem__, trainer.competitions.few())
-        trainer._tokenize_prompts([longest_prompt(item, trainer.limits, trainer.args) for item in few])
+        tasks = trainer.competitions
+        asked = [longest_prompt(tasks, name, trainer.limits, trainer.args) for name in tasks.few()]
+        trainer._tokenize_prompts(asked)
     elif isinstance(train_dataset, Dataset):
         groups = trainer.args.completions_per_batch // trainer.args.group_size
         if len(train_dataset) < groups:  # TRL would drop all of it
