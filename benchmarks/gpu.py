@@ -313,7 +313,7 @@ QUEUE: dict[str, Callable[..., dict]] = {
     AGAINST_TRL: functools.partial(measured, "step"),
 }
 MOST_TELLING = [("0.5B", ["asked, ideas", "ideas"]), ("0.5B", ["asked, ideas, varied", "ideas, varied"])]
-MOST_TELLING += [("0.5B", ["ideas, whole"]), ("1.5B", ["asked, ideas", "ideas"])]
+MOST_TELLING += [("1.5B", ["asked, ideas", "ideas"])]
 for (size, arms), seed, competition in product(MOST_TELLING, range(3), COMPETITIONS):
     for arm in arms:
         item = f"{size} trained or asked: {arm}, {competition.rpartition(':')[2]}, seed {seed}"

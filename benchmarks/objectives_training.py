@@ -50,10 +50,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "reward": {"duration_weighting": "none"},
     "mean_rank": {"objective": "mean_rank"},
     "max_at_k": {"objective": "max_at_k"},
-    # Written down on 2026-11-29, after two runs of the quickstart: less `max_at_k`
-    "whole": {"objective": "credit.Whole"},
 }
-MEASURED = ["reward, linear", "reward", "mean_rank", "max_at_k"]  # whose earlier runs are stored
 # All are part of a cell's setting, but for these two: cells of other machines, and of the time before an option, are the same
 UNRECORDED = {
     "use_cpu": not torch.cuda.is_available(),
@@ -186,7 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--competitions", nargs="+", default=COMPETITIONS)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--arms", nargs="+", default=MEASURED, choices=list(ARMS), help="less the first of them")
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS), help="less the first of them")
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--num_programs", type=int, default=5760, help="that a starter learns from")

@@ -31,9 +31,6 @@ before the first run of these:
 - Arms: `ideas, varied`; `asked, ideas, varied`: the same with a learning rate of 0, so that prompts are chosen in the same way.
 - Primary outcome and rule as above, `ideas, varied` less `asked, ideas, varied`, then less `ideas`.
 
-Written down on 2026-11-29, before its first run: does `ideas, whole`, the best of k of the whole group without a part for valid programs, find
-better programs than `ideas`? Primary outcome as above.
-
 Written down before its first run: with a GPU, `gpu.py --part queue` measures all arms with seeds 0, 1 and 2, and then, in a folder of their
 own, `ideas` and `asked, ideas` of Qwen2.5-Coder-1.5B-Instruct, with a learning rate of 5e-5 and 64 programs a step: 1,600 programs each.
 
@@ -70,7 +67,6 @@ COMPETITIONS = "mirror:nomad2018-predict-transparent-conductors", "digits", "mir
 IDEAS = {"ideas": "default", "num_generations": 8, "max_at_k": 4}
 ARMS: dict[str, dict[str, Any]] = {
     "ideas": {"objective": "max_at_k", **IDEAS},
-    "ideas, whole": {**IDEAS, "objective": "credit.Whole", "max_at_k": None},
     "ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5},
     "asked, ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5, "learning_rate": 0.0},
     "asked, ideas": {"ideas": "default"},
