@@ -31,6 +31,14 @@ before the first run of these:
 - Arms: `ideas, varied`; `asked, ideas, varied`: the same with a learning rate of 0, so that prompts are chosen in the same way.
 - Primary outcome and rule as above, `ideas, varied` less `asked, ideas, varied`, then less `ideas`.
 
+Written down on 2026-11-30, before the first run of each:
+
+- Are 64 samples of the 0.5B trained with ideas (`ideas`) worse than 64 programs of the 1.5B asked with the same ideas? The best of 64 as such a rank, less
+  `1.5B, asked, ideas`, on the three competitions with both seeds; it runs with `--steps 0` and the endpoint of a 1.5B.
+- Do variations of the best ideas find better programs than asking for all ideas in turn? `trl-mle solve --ideas default` of the untrained 0.5B, until it
+  has 448 programs, half of which vary an idea, less `asked, ideas`: the best of all programs as such a rank; as many pairs as there is time for, seed 0 of
+  each competition first.
+
 Written down before its first run: with a GPU, `gpu.py --part queue` measures all arms with seeds 0, 1 and 2, and then, in a folder of their
 own, `ideas` and `asked, ideas` of Qwen2.5-Coder-1.5B-Instruct, with a learning rate of 5e-5 and 64 programs a step: 1,600 programs each.
 
@@ -50,7 +58,7 @@ import numpy as np
 import torch
 from paired import evaluations, interval, read
 from peft import LoraConfig
-from rich.table import Table
+from rich.table import Column, Table
 
 from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation.best_of_k import best_of_k
@@ -70,8 +78,9 @@ ARMS: dict[str, dict[str, Any]] = {
     "ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5},
     "asked, ideas, varied": {"objective": "max_at_k", **IDEAS, "improve_probability": 0.5, "learning_rate": 0.0},
     "asked, ideas": {"ideas": "default"},
+    "1.5B, asked, ideas": {"ideas": "default"},
 }
-ASKED = "asked, ideas"
+ASKED = "asked, ideas", "1.5B, asked, ideas"
 EARLIER = "0.5B, asked", "1.5B, asked", "reward, linear", "max_at_k"
 TRAINING = {
     "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
@@ -150,7 +159,7 @@ def measure(competition: str, arm: str, seed: int, args: argparse.Namespace) -> 
     """The line of a cell."""
     folder = args.output / f"{competition.rpartition(':')[2]}-{arm}-{seed}".replace(", ", "-")
     began, steps, scores = time.monotonic(), list[dict[str, Any]](), []
-    if arm == ASKED:
+    if arm in ASKED:
         policy, count = args.endpoint or args.model, args.steps * args.programs + args.samples
     else:
         steps = train(competition, arm, seed, folder, args)
@@ -162,9 +171,10 @@ def measure(competition: str, arm: str, seed: int, args: argparse.Namespace) -> 
     return line | dict(zip(("seen", "held_out"), zip(*scores, strict=True), strict=True))
 
 
-def chosen(line: dict[str, Any], higher: bool) -> tuple[float, float]:
-    """The scores of the program that is best on the rows that choose; NaN without a valid one."""
-    scores = [pair for pair in zip(line["seen"], line["held_out"], strict=True) if pair[0] is not None]
+def chosen(line: dict[str, Any], higher: bool, last: int = 0) -> tuple[float, float]:
+    """The scores of the program that is best on the rows that choose, of all or the `last` ones; NaN without a valid one."""
+    pairs = list(zip(line["seen"], line["held_out"], strict=True))[-last:]
+    scores = [pair for pair in pairs if pair[0] is not None]
     return (max if higher else min)(scores, key=lambda pair: pair[0], default=(np.nan, np.nan))
 
 
@@ -177,9 +187,9 @@ def rank(score: float, higher: bool, known: np.ndarray) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default=str(Path("~/.cache/trl_mle/models/coder-0.5b").expanduser()))
-    parser.add_argument("--endpoint", help="base URL of a server of the model, for `asked, ideas`")
+    parser.add_argument("--endpoint", help="base URL of a server of the model, for asked arms")
     parser.add_argument("--competitions", nargs="+", default=list(COMPETITIONS))
-    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=["ideas", ASKED])
+    parser.add_argument("--arms", nargs="+", choices=list(ARMS), default=["ideas", ASKED[0]])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--programs", type=int, default=STEP, help="of a step, a multiple of 16")
@@ -200,32 +210,35 @@ def main() -> None:
     earlier = {(line["competition"], line["arm"], line["seed"]): line for line in read(KNOWN)}
     cells |= {key: earlier[key] for key in product(args.competitions, EARLIER, args.seeds) if key in earlier}
 
-    ranks: dict[tuple[str, str, int], float] = {}
+    best: dict[str, dict[tuple[str, str, int], float]] = {"best of all": {}, "best of 64": {}}  # the last 64, as ranks
     for competition in args.competitions:
         higher = load_competition(competition).higher_is_better
         lines = [line for (name, _, _), line in cells.items() if name == competition]
         known = np.unique([score for line in lines for score in line["held_out"] if score is not None])
-        columns = "arm, seed", "valid", "afterwards", "scores", "chosen on", "held out", "rank", "best of 8"
+        columns = Column("arm, seed", no_wrap=True), "valid", "after", "scores", "held out", *best, "of 8"
         table = Table(*columns, title=competition)
         for key, line in sorted((key, line) for key, line in cells.items() if key[0] == competition):
-            scores = chosen(line, higher)
-            ranks[key] = rank(scores[1], higher, known)
+            _, held_out = chosen(line, higher)
             seen, reported = np.array([line["seen"], line["held_out"]], dtype=float)  # NaN for None
             after = [None if np.isnan(score) else rank(score, higher, known) for score in reported[-SAMPLES:]]
             (point,) = best_of_k(line["seen"][-SAMPLES:], [8], higher, reported=after, resamples=0)
             shares = (float((~np.isnan(values)).mean()) for values in (seen, seen[-SAMPLES:]))
+            best["best of all"][key] = rank(held_out, higher, known)
+            best["best of 64"][key] = rank(chosen(line, higher, SAMPLES)[1], higher, known)
+            ranks = (found[key] for found in best.values())
             best_of_8 = (point.score or 0.0) * point.valid_rate
-            figures = (*shares, len(set(line["seen"]) - {None}), *scores, ranks[key], best_of_8)
+            figures = (*shares, len(set(line["seen"]) - {None}), held_out, *ranks, best_of_8)
             table.add_row(f"{key[1]}, {key[2]}", *(f"{figure:.3g}" for figure in figures))
         PlainConsole().print(table)
-    for arm, other in product(ARMS, (*ARMS, *EARLIER)):
+    for (outcome, ranks), arm, other in product(best.items(), ARMS, (*ARMS, *EARLIER)):
         pairs = [
             ranks[name, arm, seed] - ranks[name, other, seed]
             for name, seed in product(args.competitions, args.seeds)
             if arm != other and {(name, arm, seed), (name, other, seed)} <= ranks.keys()
         ]
         if len(pairs) > 1:
-            print(f"{arm}, less {other}: " + "{:+.2f} ± {:.2f}, {} pairs".format(*interval(pairs), len(pairs)))
+            difference = "{:+.2f} ± {:.2f}, {} pairs".format(*interval(pairs), len(pairs))
+            print(f"{outcome}, {arm}, less {other}: {difference}")
 
 
 if __name__ == "__main__":
