@@ -193,6 +193,7 @@ def _add_commands_for_competitions(add: Any) -> None:
     command.add_argument(
         "--read_csv",
         nargs="+",
+        action="extend",
         default=[],
         metavar="NAME=VALUE",
         help="how the files are written, as options of pandas.read_csv: sep=';' decimal=, date_format=%%d.%%m.%%Y",

@@ -105,11 +105,16 @@ FEW = {
     "same": 5.5,
     "small": np.arange(80) / 1e9,
     "late": [*"abc" * 26, "d", "d"],
+    "late_a": 1,
+    "last": [*"abc" * 26, "d", "d"],
+    "month": [f"{1 + i % 12}{2020 + i // 12}" for i in range(80)],
 }
 BAD = {
     "no such column": ({"targets": ["prise"]}, "has no column 'prise'; did you mean 'prize' or 'price'"),
     "infinite": ({"targets": ["odd"]}, "rmse needs numbers, and 'odd' holds 'inf' in row 81: correct or empty it"),
     "not two labels": ({"targets": ["kind"], "metric": "roc_auc"}, "roc_auc needs two labels in 'kind', which holds"),
+    "labels in order": ({"targets": ["late"], "metric": "quadratic_weighted_kappa"}, "needs numbers, and 'late' holds 'a'"),
+    "a label's column": ({"targets": ["late"], "metric": "log_loss"}, "has a column 'late_a' for a label: rename the"),
     "continuous": ({"metric": "accuracy"}, "looks continuous (0.5, say), and accuracy is for labels"),
     "the same": ({"targets": ["same"]}, "'same' is '5.5' in all rows: there is nothing to learn"),
     "two targets": ({"targets": ["sold", "kind"], "metric": "accuracy"}, "accuracy cannot score sold, kind: "),
@@ -119,7 +124,8 @@ BAD = {
     "split by nothing": ({"split": "random"}, "--split must be time:COLUMN or group:COLUMN, with one of 'code'"),
     "share": ({"test_share": 1.0}, "test_share must be between 0 and 1, got 1"),
     "all hidden": ({"split": "group:same"}, "80 of 80 rows would be hidden: take another --test_share"),
-    "a late label": ({"targets": ["late"], "metric": "log_loss", "split": "time:id"}, "time:id hides all rows of 'd'"),
+    "a late label": ({"targets": ["last"], "metric": "log_loss", "split": "time:id"}, "time:id hides all rows of 'd'"),
+    "months": ({"split": "time:month"}, "'month' is '12020' in row 2"),
     "name of ours": ({"folder": Path("wine")}, "'wine' lacks letters from a to z, or is ours"),
     "a metric that fails": (
         {"metric": "math.gcd", "higher_is_better": True},
@@ -175,11 +181,11 @@ def test_two_labels_become_0_and_1(tmp_path, caplog, labels, meaning):
 def test_rows_without_a_target_are_set_aside(tmp_path, caplog):
     path, _ = write(tmp_path, price=["", "NA", "None", *range(5, 82)], more=[*range(79), None])
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")
-    assert "rows without 'price' are set aside: 3 of 80" in caplog.messages
+    assert "rows without 'price' ('', say) are set aside: 3 of 80" in caplog.messages
     parts = [pd.read_csv(comp.public_dir / "train.csv")["price"], pd.read_csv(comp.answers)["price"]]
     assert sorted(pd.concat(parts)) == list(range(5, 82))
     new_competition(path, ["price", "more"], "mean_columnwise_rmsle", tmp_path / "both")
-    assert "rows without 'price' or 'more' are set aside: 4 of 80" in caplog.messages
+    assert "rows without 'price' or 'more' ('', '0.0', say) are set aside: 4 of 80" in caplog.messages
 
 
 def test_cells_of_several_lines(tmp_path):

@@ -45,11 +45,15 @@ def test_encodings_and_separators(tmp_path, caplog, encoding, separator):
 
 
 def test_what_is_no_text(tmp_path):
-    for content in b"PK\x03\x04\x00\x00\xff\x81", gzip.compress(TEXT.encode()), "a,b\n1,2\n".encode("utf-16-le"):
+    for content, why in (
+        (b"PK\x03\x04\x00\x00\xff\x81", "is compressed: unpack it"),
+        (gzip.compress(TEXT.encode()), "is compressed: unpack it"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "name its encoding, as in --read_csv encoding=utf-16"),
+    ):
         (tmp_path / "t.csv").write_bytes(content)
-        with pytest.raises(CompetitionError, match="save it as CSV, or name its encoding, as in --read_csv encoding="):
+        with pytest.raises(CompetitionError, match=why):
             read_table(tmp_path / "t.csv")
-    for empty in "", "\n\n":
+    for empty in "", "\n\n", "a,b\n":
         assert "t.csv is empty" in refusal(tmp_path, empty)
     assert "takes NAME=VALUE with one of sep, " in refusal(tmp_path, TEXT, "chunksize=2")
     assert "cannot be read" in refusal(tmp_path, TEXT, "skiprows=x")
@@ -128,6 +132,13 @@ def test_cells_may_have_several_lines(tmp_path):
 )
 def test_values(tmp_path, text, options, price):
     assert read(tmp_path, text, *options)["price"].tolist() == price
+
+
+def test_numbers_of_two_forms_are_refused_and_texts_like_numbers_named(tmp_path, caplog):
+    for mixed in "a;price\nx;3.372\ny;656\n", "a;price\nx;1,5\ny;2.5\n":
+        assert "'price' of" in refusal(tmp_path, mixed.replace("1,5", "1"), "decimal=,")
+    read(tmp_path, "a;b;price\nx;;3,372\ny;;\n")
+    assert caplog.messages[-1].startswith("'price' look like numbers")
 
 
 def test_names(tmp_path, caplog):

@@ -141,6 +141,7 @@ def first_chart_only(monkeypatch):
     ("name", "spoil"),
     [
         ("best_solutions/wine/score.json", lambda path: path.write_text("{")),
+        ("best_solutions/wine/score.json", lambda path: path.write_text("{}")),
         ("executions/rank-0.jsonl", lambda path: path.write_text('{"time": "20\n\0\0{\n' + path.read_text())),
     ],
 )

@@ -52,6 +52,7 @@ def test_a_policy_writes_a_file_that_training_takes(tmp_path, monkeypatch, capsy
     ideas = Ideas("diabetes-ideas.yaml").of(load_competition("diabetes"))
     assert [idea.name for idea in ideas] == names
     run(monkeypatch, "diabetes", "--policy", server.url, code=2)  # rather than overwrite it
+    run(monkeypatch, "diabetes", "--to", "mine.yaml", code=2)  # only a policy writes a file
     assert len(server.requests) == 1
     assert yaml.safe_load((tmp_path / "diabetes-ideas.yaml").read_text())[1]["one_output"] is True
 

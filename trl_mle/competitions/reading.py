@@ -70,12 +70,20 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
         number = rf"(?i)\W*({whole})?({decimal}\d*)?(e[-+]?\d+)?\s*"
         for name in cells:
             cells[name] = cells[name].mask(values[name].isna(), "")
-            is_number = is_numeric_dtype(values[name]) and cells[name].str.fullmatch(number).all()
-            if is_number and not values[name].equals(as_read(cells[[name]])[name]):
+            read, is_written_so = as_read(cells[[name]])[name], cells[name].str.fullmatch(number)
+            if values[name].equals(read):
+                continue
+            if is_numeric_dtype(values[name]) and is_written_so.all():
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
+            elif is_numeric_dtype(read):
+                odd = f"{name!r} of {path} is {first_cell(cells[name], ~is_written_so)}"
+                raise CompetitionError(f"{odd}, which programs would read as another number than --read_csv: correct it")
     cells.index += skipped
     cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))
-    if "skipfooter" not in options:
+    has_comma = [name for name in cells if cells[name].str.fullmatch(r"(-?[\d.]*,\d+)?").all() and cells[name].any()]
+    if has_comma:
+        logger.warning("%s look like numbers, which --read_csv decimal=, or thousands=, reads", listed(has_comma))
+    if "skipfooter" not in options and len(cells):
         _check_last_row(path, cells)
     return cells
 
@@ -113,6 +121,7 @@ def as_times(cells: pd.Series, date_format: str | None = None) -> pd.Series:
     # Numbers such as 31122023 are in another order than that of time; a spreadsheet drops a leading zero
     days = [pd.to_datetime(cells.str.zfill(8), format=form, errors="coerce") for form in ("%d%m%Y", "%m%d%Y")]
     is_shuffled = any(day.notna().all() for day in days) and not cells.str.fullmatch(r"(1[5-9]|20)\d{6}").all()
+    is_shuffled |= cells.str.fullmatch(r"(0?[1-9]|1[0-2])(19|20)\d\d").all()  # month and year
     if date_format is not None or times.isna().any() or is_shuffled:
         times = pd.to_datetime(cells, format=date_format or "ISO8601", errors="coerce", utc=True)
     if (is_odd := times.isna()).any():
@@ -132,6 +141,8 @@ def _text(path: Path, encoding: str | None) -> str:
     if not path.is_file():
         raise FileNotFoundError(f"there is no table {path}")
     content = path.read_bytes()
+    if content.startswith((b"\x1f\x8b", b"PK")):
+        raise CompetitionError(f"{path} is compressed: unpack it first")
     try:
         text = content.decode(encoding or "utf-8-sig")
     except (UnicodeDecodeError, LookupError):
@@ -174,8 +185,8 @@ def _check_rows(path: Path, text: str, options: Mapping[str, Any], first: int) -
             f"line {line} of {path}: a quoted cell does not end with a quote ({error}): if quotes are part of texts, "
             r"--read_csv quoting=3; if \ stands before those that do, --read_csv 'escapechar=\'"
         ) from error
-    if not lengths:
-        raise CompetitionError(f"{path} is empty")
+    if len(lengths) < 2 and not options.keys() & set(PLACES):
+        raise CompetitionError(f"{path} is empty, or has a header alone")
     _, width = lengths[0]
     for line, length in lengths[: len(lengths) - options.get("skipfooter", 0)]:
         if length != width and not options.keys() & set(PLACES):

@@ -29,10 +29,11 @@ def check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
     numbers = pd.to_numeric(cells, errors="coerce")
     if as_read(cells.to_frame()).iloc[:, 0].nunique() == 1:
         raise CompetitionError(f"{cells.name!r} is {cells.iloc[0]!r} in all rows: there is nothing to learn")
-    if takes is Takes.NUMBERS and (is_odd := ~np.isfinite(numbers)).any():
+    needs_numbers = takes is Takes.NUMBERS or metric == "quadratic_weighted_kappa"  # whose labels have an order
+    if needs_numbers and (is_odd := ~np.isfinite(numbers)).any():
         raise CompetitionError(
-            f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: correct or empty it, take "
-            "--read_csv decimal=, thousands=. na_values=?, or accuracy for labels"
+            f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: correct or empty it, name "
+            "decimal, thousands or na_values with --read_csv, or take accuracy for labels"
         )
     if takes in (Takes.LABELS, Takes.PROBABILITIES) and numbers.notna().all():
         has_fraction = numbers % 1 != 0
@@ -69,7 +70,10 @@ def make_answers(
         if len(labels) > min(len(rows) / 4, MAX_COLUMNS - 1):
             what = f"{targets[0]!r} has {len(labels)} different values"
             raise CompetitionError(f"{what}: {metric} takes {MAX_COLUMNS - 1} labels at most, of four rows each")
-        return pd.DataFrame({f"{targets[0]}_{label}": (seen == label).astype(int) for label in labels}), labels
+        answers = pd.DataFrame({f"{targets[0]}_{label}": (seen == label).astype(int) for label in labels})
+        if len(taken := rows.columns.intersection(answers.columns)):
+            raise CompetitionError(f"a submission has a column {taken[0]!r} for a label: rename the table's")
+        return answers, labels
     columns = {}
     for name in targets:
         numbers = pd.to_numeric(rows[name], errors="coerce")

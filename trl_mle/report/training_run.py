@@ -79,7 +79,7 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     """The metrics of each step so far, as [`~trl_mle.trainer.MLEProgressCallback`] writes them. For steps that a
     resumed run repeats, the later metrics count."""
     entries: list[dict[str, Any]] = []
-    for entry in read_lines(folder / METRICS_FILE)[0]:
+    for entry in (line for line in read_lines(folder / METRICS_FILE)[0] if "step" in line):  # others are not ours
         while entries and entries[-1]["step"] > entry["step"]:
             entries.pop()
         before = entries.pop() if entries and entries[-1]["step"] == entry["step"] else {}
@@ -115,7 +115,7 @@ def _executions(folder: Path, skipped: list[str]) -> pd.DataFrame:
 def _best(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*/score.json")):
         if path.parent.suffix not in UNFINISHED:
-            with suppress(OSError, ValueError):  # it is being replaced, or was left empty by a power cut
+            with suppress(OSError, ValueError, KeyError):  # it is being replaced, or was left empty by a power cut
                 record = json.loads(path.read_text(encoding="utf-8"))
                 source = path.with_name("solution.py").read_text(encoding="utf-8", errors="replace")
                 yield record | {"source": source, "reported": record.get("held_out", record["score"])}

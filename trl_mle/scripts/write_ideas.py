@@ -29,6 +29,8 @@ important settings, as in {example}. Write one a line, and nothing else."""
 
 def run(args: argparse.Namespace) -> int:
     """Prints the ideas that the arguments of the command ask for."""
+    if args.to and args.policy is None:
+        raise ValueError("--to goes with --policy: a language model writes the file")
     competition = load_competition(args.competition, args.data_dir)
     if args.policy is None:
         ideas = Ideas("default", packages=OPTIONAL).of(competition)
