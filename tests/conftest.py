@@ -9,8 +9,11 @@ import pytest
 from hypothesis import settings
 from support import machine  # noqa: F401 (before libraries read the environment)
 from support.pretrained import pretrained
-from support.tiny_models import CHAT_TEMPLATE, LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
+from support.tiny_models import LINES, SOLUTION_LINES, prompts, save_solution_model, save_tiny_model
 
+from trl_mle import cli
+from trl_mle.competitions import load_competition
+from trl_mle.execution import LocalExecutor
 from trl_mle.execution.sandbox import tier
 
 
@@ -49,6 +52,30 @@ def own_slots(tmp_path_factory):
         yield
 
 
+@pytest.fixture(scope="session")
+def wine():
+    return load_competition("wine")
+
+
+@pytest.fixture(scope="session")
+def executor():
+    with LocalExecutor(max_parallel=1) as executor:
+        yield executor
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Runs a command of `trl-mle` in this process; returns its exit code."""
+
+    def run(*words):
+        monkeypatch.setattr("sys.argv", ["trl-mle", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code
+
+    return run
+
+
 @pytest.fixture
 def broken_pillow(tmp_path):
     """A folder for PYTHONPATH with a Pillow that needs a file that the caller can read, but programs cannot."""
@@ -61,12 +88,6 @@ def broken_pillow(tmp_path):
         f"__path__.append({str(real.parent)!r})\nexec(open({str(real)!r}).read())\nopen({str(needed)!r}).close()\n"
     )
     return str(package.parent)
-
-
-@pytest.fixture(scope="session")
-def chat_template():
-    """A chat template that renders all messages in full."""
-    return CHAT_TEMPLATE
 
 
 @pytest.fixture(scope="session")

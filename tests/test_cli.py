@@ -19,17 +19,14 @@ from trl_mle.prompts import Ideas, estimate_tokens, scratch_prompt
 
 
 @pytest.fixture
-def trl_mle(monkeypatch, capsys):
+def trl_mle(command, capsys):
     """Runs a command in this process; returns its exit code, output and error."""
 
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["trl-mle", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        written = capsys.readouterr()
+        code, written = command(*arguments), capsys.readouterr()
         if arguments[0] in ("competitions", "grade", "new", "run") and "--json" not in arguments:
             assert max(map(len, written.out.splitlines()), default=0) <= 80
-        return ended.value.code, written.out, written.err
+        return code, *written
 
     return run
 
@@ -62,11 +59,6 @@ def test_doctor_does_not_know_what_a_slow_machine_can_do(trl_mle, monkeypatch):
 def test_an_error_of_ours_is_no_answer(trl_mle, monkeypatch):
     monkeypatch.setattr(LocalExecutor, "check", lambda *args: 1 / 0)
     assert trl_mle("doctor")[0] == 70  # 1 is the answer that no tier works
-
-
-@pytest.fixture
-def wine():
-    return load_competition("wine")
 
 
 PROGRAM = """\
@@ -146,11 +138,9 @@ def test_run_shows_its_result_in_any_encoding(tmp_path):
 
 
 @pytest.fixture
-def one_sandbox(monkeypatch):
+def one_sandbox(monkeypatch, executor):
     """A sandbox for several commands, because it takes seconds to start."""
-    with LocalExecutor(max_parallel=1) as executor:
-        monkeypatch.setattr("trl_mle.scripts.grade.make_executor", lambda args: nullcontext(executor))
-        yield
+    monkeypatch.setattr("trl_mle.scripts.grade.make_executor", lambda args: nullcontext(executor))
 
 
 def test_run(trl_mle, wine, tmp_path, one_sandbox):

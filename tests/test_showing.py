@@ -16,7 +16,6 @@ from support.scripted_policy import ScriptedPolicy, fenced
 from support.training_runs import make_run
 from transformers import TrainerState
 
-from trl_mle import cli
 from trl_mle.competitions import Score, TaskSet, load_competition
 from trl_mle.evaluation import evaluate, harness
 from trl_mle.rewards import BestSolutions, Evaluation, ProgramLog
@@ -70,18 +69,15 @@ def check_markdown(text):
 
 
 @pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
+def command(command, monkeypatch, capsys, tmp_path):
     """Runs a command in an empty folder; returns its exit code and output, which must be plain."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["trl-mle", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        written = capsys.readouterr()
+        code, written = command(*arguments), capsys.readouterr()
         check_plain(written.out)
         check_plain(written.err)
-        return ended.value.code, written.out, written.err
+        return code, *written
 
     return run
 

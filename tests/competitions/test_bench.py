@@ -10,6 +10,7 @@ import time
 import pytest
 from support.bench import SITE, write_prepared
 from support.fake_executor import FakeExecutor
+from support.packages import as_csv
 
 from trl_mle.competitions import CompetitionError, TaskSet, load_competition
 from trl_mle.competitions import bench as module
@@ -36,10 +37,6 @@ def data(tmp_path_factory):
 @pytest.fixture
 def ranks(data):
     return load_competition(RANKS, data[0])
-
-
-def as_csv(table):
-    return table.to_csv(index=False).encode()
 
 
 def test_it_is_loaded_by_its_id(data, ranks):
@@ -139,11 +136,10 @@ def test_what_the_reward_makes_of_it(data, tmp_path):
         comp.check_answers()
 
 
-def test_nothing_waits_for_a_submission_that_takes_long_to_grade(data, ranks, monkeypatch):
+def test_nothing_waits_for_a_submission_that_takes_long_to_grade(data, ranks, monkeypatch, wine):
     """It is graded in a thread: other programs are judged meanwhile, and its Δt does not grow."""
     monkeypatch.setattr(module, "LEAST_S", 3.0)
     ranks.grade(ranks.sample_submission)  # starts the process
-    wine = load_competition("wine")
     submissions = {ranks: as_csv(data[1].assign(kinds="HANG")), wine: wine.sample_submission.read_bytes()}
 
     reward = MLEReward([ranks, wine], Runs(submissions), show_progress=False)

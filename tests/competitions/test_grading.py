@@ -6,16 +6,13 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.packages import as_csv
 
 from trl_mle.competitions import Competition, CompetitionError, Score, competition, load_competition
 
 
 LOCAL = ["digits", "breast-cancer", "diabetes", "wine"]
 BEST = {"digits": 0.0, "breast-cancer": 1.0, "diabetes": 0.0, "wine": 1.0}
-
-
-def _csv(table: pd.DataFrame) -> bytes:
-    return table.to_csv(index=False).encode()
 
 
 def _answers(comp) -> pd.DataFrame:
@@ -32,9 +29,9 @@ def test_scores_in_any_row_order_of_paths_and_bytes(name):
     table = _answers(comp)
     targets = list(comp.target_columns)
     table[targets] = np.random.RandomState(0).permutation(table[targets].to_numpy())
-    expected = comp.grade(_csv(table))
+    expected = comp.grade(as_csv(table))
     assert expected.valid
-    assert comp.grade(_csv(table.sample(frac=1, random_state=1))) == expected
+    assert comp.grade(as_csv(table.sample(frac=1, random_state=1))) == expected
     assert comp.grade(comp.sample_submission) == comp.grade(str(comp.sample_submission))
     assert comp.grade(comp.sample_submission) == comp.grade(comp.sample_submission.read_bytes())
 
@@ -51,7 +48,7 @@ MALFORMED = {
 def test_malformed_submissions_are_rejected_with_a_reason(case):
     name, change, reason = MALFORMED[case]
     comp = load_competition(name)
-    score = comp.grade(_csv(change(_answers(comp).astype(object))))
+    score = comp.grade(as_csv(change(_answers(comp).astype(object))))
     assert (score.value, score.valid) == (None, False)
     assert reason in score.error
     assert "\n" not in score.error
@@ -71,9 +68,8 @@ FLOODS = {
 
 
 @pytest.mark.parametrize("case", FLOODS)
-def test_floods_are_rejected_before_they_are_parsed(case, monkeypatch):
+def test_floods_are_rejected_before_they_are_parsed(case, monkeypatch, wine):
     content, reason = FLOODS[case]
-    wine = load_competition("wine")
     wine.check_answers()
     if case != "an open quote":
         monkeypatch.setattr(competition, "_read_csv", lambda *args: pytest.fail("pandas reads it"))
@@ -82,9 +78,8 @@ def test_floods_are_rejected_before_they_are_parsed(case, monkeypatch):
     assert reason in score.error
 
 
-def test_large_tables_with_a_prediction_are_submissions():
+def test_large_tables_with_a_prediction_are_submissions(wine):
     """A program may write the test set with a column added."""
-    wine = load_competition("wine")
     table = pd.read_csv(wine.answers)
     wide = pd.DataFrame(np.random.RandomState(0).rand(len(table), 1900)).add_prefix("feature ")
     content = pd.concat([wide, table.assign(text="a, b\n" * 50)], axis=1).to_csv(index=False).encode()
@@ -103,8 +98,8 @@ def _comp(folder, metric, labels):
 def test_labels_are_texts_where_an_answer_is(tmp_path, labels):
     """Also in a submission that lacks that answer."""
     comp, table = _comp(tmp_path, "accuracy", [*labels[:2] * 12, labels[2]])
-    assert comp.grade(_csv(table)).value == 1
-    assert comp.grade(_csv(table.assign(kind=[*table["kind"][:-1], labels[0]]))).value == 0.96
+    assert comp.grade(as_csv(table)).value == 1
+    assert comp.grade(as_csv(table.assign(kind=[*table["kind"][:-1], labels[0]]))).value == 0.96
 
 
 @pytest.mark.parametrize("least", [2**53, -(2**53) - 1])
@@ -113,7 +108,7 @@ def test_labels_that_a_float_would_round_are_refused(tmp_path, least):
     with pytest.raises(CompetitionError, match="labels of more than 53 bits would be rounded"):
         comp.check_answers()
     comp, table = _comp(tmp_path, "accuracy", [f"k{least}", f"k{least + 1}"])
-    assert comp.grade(_csv(table)).value == 1
+    assert comp.grade(as_csv(table)).value == 1
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])

@@ -1,9 +1,9 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from support.packages import read_files
 
 from trl_mle.competitions import CompetitionError, load_competition
 
@@ -14,10 +14,6 @@ FACTS = {  # metric, higher is better, rows in all, label column
     "diabetes": ("rmse", False, 442, "progression"),
     "wine": ("accuracy", True, 178, "cultivar"),
 }
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", FACTS)
@@ -47,7 +43,7 @@ def test_files_are_the_same_every_time(tmp_path, monkeypatch):
         monkeypatch.setenv("TRL_MLE_CACHE", str(tmp_path / cache))
         for name in FACTS:
             load_competition(name)
-        written.append(_files(tmp_path / cache))
+        written.append(read_files(tmp_path / cache))
     assert len(written[0]) == 5 * len(FACTS)
     assert written[0] == written[1]
 

@@ -113,7 +113,10 @@ BAD = {
     "no such column": ({"targets": ["prise"]}, "has no column 'prise'; did you mean 'prize' or 'price'"),
     "infinite": ({"targets": ["odd"]}, "rmse needs numbers, and 'odd' holds 'inf' in row 81: correct or empty it"),
     "not two labels": ({"targets": ["kind"], "metric": "roc_auc"}, "roc_auc needs two labels in 'kind', which holds"),
-    "labels in order": ({"targets": ["late"], "metric": "quadratic_weighted_kappa"}, "needs numbers, and 'late' holds 'a'"),
+    "labels in order": (
+        {"targets": ["late"], "metric": "quadratic_weighted_kappa"},
+        "needs numbers, and 'late' holds 'a'",
+    ),
     "a label's column": ({"targets": ["late"], "metric": "log_loss"}, "has a column 'late_a' for a label: rename the"),
     "continuous": ({"metric": "accuracy"}, "looks continuous (0.5, say), and accuracy is for labels"),
     "the same": ({"targets": ["same"]}, "'same' is '5.5' in all rows: there is nothing to learn"),
@@ -181,11 +184,11 @@ def test_two_labels_become_0_and_1(tmp_path, caplog, labels, meaning):
 def test_rows_without_a_target_are_set_aside(tmp_path, caplog):
     path, _ = write(tmp_path, price=["", "NA", "None", *range(5, 82)], more=[*range(79), None])
     comp = new_competition(path, ["price"], "rmse", tmp_path / "mine")
-    assert "rows without 'price' ('', say) are set aside: 3 of 80" in caplog.messages
+    assert "rows without 'price' are set aside: '' in row 2 and 2 more" in caplog.messages
     parts = [pd.read_csv(comp.public_dir / "train.csv")["price"], pd.read_csv(comp.answers)["price"]]
     assert sorted(pd.concat(parts)) == list(range(5, 82))
     new_competition(path, ["price", "more"], "mean_columnwise_rmsle", tmp_path / "both")
-    assert "rows without 'price' or 'more' ('', '0.0', say) are set aside: 4 of 80" in caplog.messages
+    assert "rows without 'price' or 'more' are set aside: '' in row 2 and 3 more" in caplog.messages
 
 
 def test_cells_of_several_lines(tmp_path):

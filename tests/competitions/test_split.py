@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.packages import as_csv
 
 from trl_mle.competitions import CompetitionError, Score, load_competition
 from trl_mle.competitions.competition import Competition
@@ -79,10 +80,6 @@ def test_one_hot_answers_are_labels():
     assert held_out_rows(pd.DataFrame(rows), 0.5).reshape(30, 2).sum(axis=1).tolist() == [1] * 30
 
 
-def csv(table):
-    return table.to_csv(index=False).encode()
-
-
 def noisy(comp):
     """A submission in which about 30% of the rows have the labels of other rows."""
     table = pd.read_csv(comp.answers)
@@ -98,7 +95,7 @@ def test_each_part_is_scored_by_itself(name):
     """A part is scored like a competition with only these rows."""
     comp, split = load_competition(name), load_competition(name, holdout=0.5)
     table = noisy(comp)
-    score = split.grade(csv(table.sample(frac=1, random_state=1)))
+    score = split.grade(as_csv(table.sample(frac=1, random_state=1)))
     assert comp == load_competition(name, holdout=0.0)
     truth = pd.read_csv(comp.answers)
     targets = list(comp.target_columns)
@@ -108,7 +105,7 @@ def test_each_part_is_scored_by_itself(name):
         for rows in (~held_out, held_out, held_out | True)
     ]
     assert score == Score(parts[0], valid=True, held_out=parts[1], full=parts[2])
-    assert comp.grade(csv(table)) == Score(parts[2], valid=True, full=parts[2])
+    assert comp.grade(as_csv(table)) == Score(parts[2], valid=True, full=parts[2])
 
 
 def test_the_score_of_training_knows_no_held_out_row():
@@ -117,7 +114,7 @@ def test_the_score_of_training_knows_no_held_out_row():
     other = table.copy()
     held_out, targets = comp._held_out, list(comp.target_columns)
     other.loc[held_out, targets] = pd.read_csv(comp.answers).loc[held_out, targets]
-    before, after = comp.grade(csv(table)), comp.grade(csv(other))
+    before, after = comp.grade(as_csv(table)), comp.grade(as_csv(other))
     assert before.value == after.value
     assert before.held_out != after.held_out == comp.scoring.best
     assert before.full != after.full
@@ -136,13 +133,13 @@ def test_validity_is_judged_on_all_rows():
     for row in (comp._held_out.argmax(), comp._held_out.argmin()):
         table = noisy(comp).astype({"malignant": float})
         table.loc[row, "malignant"] = 1.5
-        assert comp.grade(csv(table)) == load_competition("breast-cancer").grade(csv(table))
+        assert comp.grade(as_csv(table)) == load_competition("breast-cancer").grade(as_csv(table))
 
 
 def folder(tmp_path, truth, metric, **more):
     """A competition with these answers."""
     path = tmp_path / "answers.csv"
-    path.write_bytes(csv(truth))
+    path.write_bytes(as_csv(truth))
     columns = tuple(name for name in truth.columns if name != "id")
     return Competition("x", metric, tmp_path, path, path, columns, **more)
 
@@ -160,12 +157,12 @@ def test_predictions_that_cannot_be_scored_on_one_part(tmp_path):
     metrics = {"spread": Metric(spread, True), "spread or -1": Metric(spread, True, undefined=-1.0)}
     for name, undefined in {"spread": None, "spread or -1": -1.0, "pearson_correlation": 0.0}.items():
         comp = folder(tmp_path, truth, name, custom_metric=metrics.get(name), holdout=0.5)
-        score = comp.grade(csv(truth.assign(y=truth["y"].where(comp._held_out, 0.5))))
+        score = comp.grade(as_csv(truth.assign(y=truth["y"].where(comp._held_out, 0.5))))
         assert (score.valid, score.value) == (undefined is not None, undefined)
-        score = comp.grade(csv(truth.assign(y=truth["y"].where(~comp._held_out, 0.5))))
+        score = comp.grade(as_csv(truth.assign(y=truth["y"].where(~comp._held_out, 0.5))))
         assert score.held_out == (score.full if undefined is None else undefined)
         assert score.value not in (score.full, None)
-    assert not comp.grade(csv(truth.assign(y=0.5))).valid
+    assert not comp.grade(as_csv(truth.assign(y=0.5))).valid
 
 
 def test_rows_that_are_matched_by_their_place(tmp_path):
@@ -175,7 +172,7 @@ def test_rows_that_are_matched_by_their_place(tmp_path):
         comp = folder(tmp_path, truth, "accuracy", holdout=0.5, **more)
         table = truth.copy()
         table.loc[comp._held_out, "y"] = 1 - table.loc[comp._held_out, "y"]
-        assert comp.grade(csv(table)) == Score(1.0, True, held_out=0.0, full=0.5)
+        assert comp.grade(as_csv(table)) == Score(1.0, True, held_out=0.0, full=0.5)
 
 
 def test_answers_of_which_a_part_cannot_be_graded(tmp_path):

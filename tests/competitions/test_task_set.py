@@ -9,6 +9,7 @@ import sys
 import pandas as pd
 import pytest
 from support.hub_server import TOKEN, HubServer
+from support.packages import read_files
 from support.prepared_folders import write_task
 
 from trl_mle.competitions import CompetitionError, TaskSet, load_competition, task_set
@@ -156,10 +157,6 @@ print(json.dumps([*(ask(*names) for names in requests), run(run_for)]))
 HUB = "hf://datasets/org/"
 
 
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
     """Repositories with tasks, and what a process that reads them sees: `huggingface_hub` has the address from its import."""
@@ -172,7 +169,7 @@ def hub(tmp_path_factory):
     made = new_competition(folder / "table.csv", ["y"], "accuracy", folder / "made" / "own")
     write_task(folder / "code" / "one", metric="shutil.rmtree")
     for name, root in {"tasks": "tasks", "made": "made", "one": "tasks/two", "code": "code"}.items():
-        server.branches[f"datasets/org/{name}", "main"] = contents(folder / root)
+        server.branches[f"datasets/org/{name}", "main"] = read_files(folder / root)
     server.branches["datasets/org/empty", "main"] = {"README.md": b""}
     environment = os.environ | {
         "HF_ENDPOINT": server.url, "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_TOKEN": TOKEN,

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import labels
-from support.packages import write_files
+from support.packages import read_files, write_files
 from trl.experimental.harbor import HarborBashEnv, HarborSpec
 
 import trl_mle
@@ -229,19 +229,15 @@ def test_rewards_are_bounded_below():
 # --- What lies where
 
 
-def files(folder):
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def test_answers_lie_in_tests_alone(exported):
     for name, task in exported[0].items():
         answers = (task / "tests/answers.csv").read_bytes()
-        elsewhere = {path: content for path, content in files(task).items() if not path.startswith("tests/")}
+        elsewhere = {path: content for path, content in read_files(task).items() if not path.startswith("tests/")}
         assert not [path for path, content in elsewhere.items() if answers in content]
         if name != "houses":
             competition = load_competition(name)
             assert answers == competition.answers.read_bytes()
-            assert files(task / "environment/input") == files(competition.public_dir)
+            assert read_files(task / "environment/input") == read_files(competition.public_dir)
         others = {path for path in elsewhere if not path.startswith("environment/input/")}
         solution = {"solution/solve.sh", "solution/solution.py"} if name.startswith("task:") else set()
         assert others == {"task.toml", "instruction.md", "environment/Dockerfile"} | solution

@@ -75,14 +75,13 @@ def test_our_failure_is_not_the_agents(environment, monkeypatch):
     assert environment._episode().source == program  # as it is
 
 
-def test_the_last_program_counts_and_all_their_seconds_do(environment):
+def test_the_last_program_counts_and_all_their_seconds_do(environment, wine):
     assert environment.start_program("import time; time.sleep(0.3); 1 / 0") == "program 1 of 2 runs"
     answer = environment.wait_for_program()
     assert re.match(r"no valid submission after [\d.]+ s: (.|\n)*ZeroDivisionError", answer)
     assert environment.start_program(f"Here:\n```python\n{SUBMIT}```") == "program 2 of 2 runs"
     answer = environment.wait_for_program()
     assert re.match(r"valid submission after [\d.]+ s", answer)
-    wine = load_competition("wine")
     score = wine.grade(wine.sample_submission).value
     assert str(score) not in answer  # nothing about the hidden labels is shown
     with pytest.raises(ValueError, match="all 2 programs of this task"):

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from support.training_runs import make_run
 
-from trl_mle import cli
 from trl_mle.competitions import Score, load_competition
 from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.evaluation.evaluate import comparison_table
@@ -74,9 +73,8 @@ def test_the_main_table_marks_the_best_and_shows_the_reported(rows):
     assert "scored on all hidden rows" not in to_markdown(rows)  # none is held out
 
 
-def test_the_headline_is_the_best_of_few_where_there_are_enough():
+def test_the_headline_is_the_best_of_few_where_there_are_enough(wine):
     """Where most programs were invalid before, the mean of the valid ones says little, and so does the best of all."""
-    wine = load_competition("wine")
     few, enough = make_rows(wine, {"few": [0.5, 0.6], "enough": [0.9, 0.5, *[None] * 7]})
     head, *lines = program_table([few, enough | {"medal": "gold"}])
     assert [line[-1] for line in lines] == ["-", "gold"]
@@ -136,10 +134,9 @@ def test_a_policy_whose_programs_all_failed_because_of_us_is_not_worse():
     assert re.search(r": 8 sampled programs(.|\n)*b[ │]+-[ │]+-[ │]+-[ │]+-[ │]+-", console.export_text())
 
 
-def test_training_beside_sampling(tmp_path):
+def test_training_beside_sampling(tmp_path, wine):
     """As many sampled programs as the run has, or the most below that are known."""
     run = read_run(make_run(tmp_path / "run", steps=2, programs=3))
-    wine = load_competition("wine")
     rows = make_rows(wine, {"six": [0.5, 0.9, None, 0.7, 0.6, 0.8], "many": [0.6] * 9})
     _, training, six, many = training_table(run, rows)
     rate, best = f"{run.programs()['valid'].mean():.0%}", f"{run.best[0]['score']:.3f}"
@@ -152,17 +149,14 @@ def test_training_beside_sampling(tmp_path):
     assert training_table(run, [])[1][2:5] == ["0", "-", "-"]
 
 
-def test_the_command(rows, tmp_path, monkeypatch, capsys):
+def test_the_command(command, rows, tmp_path, monkeypatch, capsys):
     """Compares two folders, one for each run, on the terminal and in a file, and beside a run of training."""
     for i, part in enumerate((rows[:2] + rows[4:6], rows[2:4] + rows[6:])):
         write_results(tmp_path / f"run{i}", part)
     run = make_run(tmp_path / "run", steps=2, programs=3)
     words = "compare", tmp_path / "run0", tmp_path / "run1", "--runs", run, "--markdown", tmp_path / "x.md"
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.argv", ["trl-mle", *map(str, words)])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code == 0
+    assert command(*words) == 0
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     assert "beside sampled programs" in " ".join(out.split())

@@ -9,19 +9,13 @@ from trl_mle.competitions import Score, load_competition
 from trl_mle.evaluation import Harness, NoAnswerError, best_program, sample_programs
 from trl_mle.evaluation.harness import sample_seeds
 from trl_mle.evaluation.results import figures, scores
-from trl_mle.execution import ExecutionResult, Limits, LocalExecutor, Outcome
+from trl_mle.execution import ExecutionResult, Limits, Outcome
 from trl_mle.instrumentation import MILESTONES
 from trl_mle.rewards import Evaluation, MLEReward, ProgramLog
 
 
 def valid(score, duration_s=1.0, milestones=MILESTONES):
     return Evaluation(score, duration_s, Score(score, True), "ok", milestones, source=f"# {score}")
-
-
-@pytest.fixture(scope="module")
-def executor():
-    with LocalExecutor(max_parallel=1, timeout_s=60) as executor:
-        yield executor
 
 
 SEED = 2**32 - 4  # the last that there are, and then from 0 on
@@ -44,9 +38,8 @@ def test_summary_by_hand():
     assert row["mean_duration_s"] == pytest.approx(2.0)  # prose has no duration
 
 
-def test_where_nothing_is_known():
+def test_where_nothing_is_known(wine):
     """No valid program, failures of ours alone, and no milestones, so that nobody knows who trained a model."""
-    wine = load_competition("wine")
     row = figures("x", wine, [FAILED, PROSE])
     assert (row["valid_rate"], row["mean_score"], row["best_score"]) == (0.0, None, None)
     row = figures("x", wine, [OURS, OURS])

@@ -9,16 +9,6 @@ from trl_mle.instrumentation import MILESTONES, AstInstrumenter, insert_prints, 
 NONCE = "5e1f0c9a7b3d2468"
 
 
-def bare(lines):
-    return [line.rstrip("\r\n") for line in lines]
-
-
-def assert_lines_are_kept(program):
-    inserted = set(program.inserted_lines)
-    kept = [line for number, line in enumerate(split_lines(program.source), 1) if number not in inserted]
-    assert bare(kept) == bare(split_lines(program.original))
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_milestones(name):
     source, expected = PROGRAMS[name]
@@ -26,7 +16,6 @@ def test_milestones(name):
     assert program.milestones == tuple(m for m in MILESTONES if m in expected)
     assert program.original == source
     verify(program.original, program.source, program.nonce)
-    assert_lines_are_kept(program)
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
@@ -170,4 +159,3 @@ def test_insert(source, line, expected):
     program = insert_prints(source, [(line, "train_data")], NONCE)
     assert program.source == expected.replace("@\n", f'print("{NONCE} milestone: train_data", flush=True)\n')
     verify(source, program.source, NONCE)
-    assert_lines_are_kept(program)

@@ -5,7 +5,6 @@ import re
 
 import pytest
 
-from trl_mle.competitions import load_competition
 from trl_mle.execution import LocalExecutor
 from trl_mle.instrumentation import MILESTONES, AstInstrumenter, LmInstrumenter
 from trl_mle.models import Completion
@@ -138,11 +137,6 @@ RESIDUAL = {"searches the constants of its code": "forge(repr(sys._getframe().f_
 
 def program(trick):
     return f"```python\n{PROGRAM.format(trick=FORGE + trick, milestones=MILESTONES)}\n```"
-
-
-@pytest.fixture(scope="module")
-def wine():
-    return load_competition("wine")
 
 
 @pytest.fixture(scope="module")

@@ -2,38 +2,15 @@ import threading
 
 import pytest
 from support.openai_server import OpenAIServer
+from support.programs import ASKED_ABOUT, ideal
 
 from trl_mle.instrumentation import MILESTONES, LmInstrumenter
 from trl_mle.models import EndpointModel, LanguageModelError
 from trl_mle.models.endpoint import server_address
 
 
-PROGRAM = """\
-import pandas as pd
-from sklearn.linear_model import LogisticRegression
-train = pd.read_csv("input/train.csv")
-test = pd.read_csv("input/test.csv")
-model = LogisticRegression(C={number})
-model.fit(train.drop(columns=["id", "label"]), train["label"])
-predictions = model.predict(test.drop(columns=["id"]))
-pd.DataFrame({{"id": test["id"], "label": predictions}}).to_csv("submission.csv", index=False)
-"""
-LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
-
-
 def programs(count):
-    return [PROGRAM.format(number=number) for number in range(1, count + 1)]
-
-
-def ideal(prompt, max_tokens):
-    """A perfect model's answer about one of these programs, in either mode."""
-    code = prompt.rpartition("```python\n")[2].partition("\n```")[0].splitlines()
-    if "Copy the line" in prompt:
-        return "\n".join(f"{milestone}: {code[line - 1]}" for milestone, line in LINES.items()), 40
-    lines = code
-    for milestone, line in reversed(LINES.items()):
-        lines.insert(line, f'print("milestone: {milestone}")')
-    return "```python\n" + "\n".join(lines) + "\n```", 300
+    return [ASKED_ABOUT.format(number=number) for number in range(1, count + 1)]
 
 
 def number_of(body):

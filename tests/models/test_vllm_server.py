@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from support.programs import ASKED_ABOUT, ideal
+from support.tiny_models import CHAT_TEMPLATE
 from support.vllm_server import VllmServer
 from transformers import set_seed
 
@@ -13,22 +15,7 @@ from trl_mle.starter.build import StarterConfig, make_model, sketch_corpus, trai
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
-# The starter's own template shows the model only the first line of a prompt.
-CHAT_TEMPLATE = (
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-PROGRAM = """\
-import pandas as pd
-from sklearn.linear_model import LogisticRegression
-train = pd.read_csv("input/train.csv")
-test = pd.read_csv("input/test.csv")
-model = LogisticRegression()
-model.fit(train.drop(columns=["id", "label"]), train["label"])
-pred = model.predict(test.drop(columns=["id"]))
-pd.DataFrame({"id": test["id"], "label": pred}).to_csv("submission.csv", index=False)
-"""
-LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
+PROGRAM = ASKED_ABOUT.format(number=1)
 
 
 @pytest.fixture(scope="module")
@@ -36,15 +23,11 @@ def trained(tmp_path_factory):
     """Folder of the starter's model after it has memorised the right answers about one program."""
     set_seed(0)
     tokenizer = train_tokenizer(sketch_corpus(StarterConfig(num_programs=200)))
-    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.chat_template = CHAT_TEMPLATE  # the starter's own shows the model only the first line of a prompt
     model = make_model(tokenizer)
     model.config.max_position_embeddings = 4096  # room to rewrite a program
-    code = PROGRAM.splitlines()
-    for milestone, line in reversed(LINES.items()):
-        code.insert(line, f'print("milestone: {milestone}")')
     instrumenters = {mode: LmInstrumenter(model=None, mode=mode) for mode in ("quote", "rewrite")}
-    quotations = [f"{milestone}: {PROGRAM.splitlines()[line - 1]}" for milestone, line in LINES.items()]
-    answers = {"quote": "\n".join(quotations), "rewrite": "```python\n" + "\n".join(code) + "\n```"}
+    answers = {mode: ideal(item._prompt(PROGRAM), 500)[0] for mode, item in instrumenters.items()}
     sequences = []
     for mode, instrumenter in instrumenters.items():
         messages = [{"role": "user", "content": instrumenter._prompt(PROGRAM)}]

@@ -14,7 +14,6 @@ READ = "import pandas as pd\nt = pd.read_csv('input/test.csv')"
 WRITE = "t.to_csv('submission.csv')"
 WHOLE = f"{READ}\n{WRITE}"
 LOAD = "def load():\n    return pd.read_csv('input/test.csv')"
-USE = f"s = pd.read_csv('input/s.csv')\n{WRITE}"
 
 
 def fenced(*blocks):

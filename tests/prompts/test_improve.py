@@ -73,8 +73,7 @@ def test_prompts_keep_to_their_limit_and_cut_no_line(name):
         check_kept(shown_output, output)
 
 
-def test_what_fits_is_whole_and_what_does_not_fills_the_limit():
-    wine = load_competition("wine")
+def test_what_fits_is_whole_and_what_does_not_fills_the_limit(wine):
     short = make_prompt(wine, "x = 1\ny = 2\n", "done\n", 1024)
     assert parts(short)[1:] == ("x = 1\ny = 2", "done")
     scored, failed = (

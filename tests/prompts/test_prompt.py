@@ -122,8 +122,7 @@ def test_long_files_are_read_from_their_beginning(tmp_path):
 MORE = Limits(5, 512, 1, (*REQUIRED, "lightgbm", "torch"))
 
 
-def test_prompts_state_the_limits():
-    wine = load_competition("wine")
+def test_prompts_state_the_limits(wine):
     usual = "Limits: 60 seconds, 4096 MB of memory, no network (no pip install, no pretrained weights). Installed are only numpy, pandas, scipy, scikit-learn, pillow."
     more = "Limits: 5 seconds, 512 MB of memory, no network (no pip install, no pretrained weights). Installed are only numpy, pandas, scipy, scikit-learn, pillow, lightgbm, torch."
     assert usual in scratch_prompt(wine)[0]["content"].splitlines()

@@ -13,7 +13,6 @@ from support.prepared_folders import write_task
 
 from trl_mle.competitions import load_competition
 from trl_mle.evaluation.evaluate import EvaluationArguments, run
-from trl_mle.execution import LocalExecutor
 from trl_mle.files import alone_in
 
 
@@ -27,12 +26,6 @@ def evaluate(monkeypatch, *args, code=0):
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(SCRIPT, run_name="__main__")
     assert ended.value.code == code
-
-
-@pytest.fixture(scope="module")
-def executor():
-    with LocalExecutor(max_parallel=1) as executor:
-        yield executor
 
 
 @pytest.fixture

@@ -5,18 +5,10 @@ import json
 import pytest
 from support.prepared_folders import write_task
 
-from trl_mle import cli
-
 
 @pytest.fixture
-def check(monkeypatch, capsys):
-    def run(*options):
-        monkeypatch.setattr("sys.argv", ["trl-mle", "check", *options])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        return ended.value.code, *capsys.readouterr()
-
-    return run
+def check(command, capsys):
+    return lambda *options: (command("check", *options), *capsys.readouterr())
 
 
 @pytest.fixture

@@ -1,30 +1,19 @@
 """`trl-mle import`."""
 
-import sys
-
-import pytest
 import yaml
 from support.packages import tables, write_package
 
-from trl_mle import cli
 from trl_mle.competitions import load_competition
 
 
-def import_all(folder, to, monkeypatch, *options):
-    monkeypatch.setattr(sys, "argv", ["trl-mle", "import", str(folder), "--to", str(to), *options])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    return ended.value.code
-
-
-def test_a_folder_of_packages(tmp_path, monkeypatch, capsys):
+def test_a_folder_of_packages(command, tmp_path, capsys):
     folder = tmp_path / "packages"
     write_package(folder / "kinds", "openmle")
     write_package(folder / "prices", "mle-dojo")
     write_package(folder / "sand", "sandmle")
     write_package(folder / "binary", "mle-dojo", **{"data/private/test_answer.csv": "\0\1\2"})
     write_package(folder / "broken", "openmle", **{"{public}/description.txt": None})
-    assert import_all(folder, tmp_path / "out", monkeypatch, "--metric", "rmse") == 1
+    assert command("import", folder, "--to", tmp_path / "out", "--metric", "rmse") == 1
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("failed    binary: ")
     assert said[1] == "failed    broken: there is no description.txt or description.md"
@@ -36,5 +25,5 @@ def test_a_folder_of_packages(tmp_path, monkeypatch, capsys):
         comp = load_competition(str(tmp_path / "out" / name))
         assert comp.grade(tables("price")[2].to_csv(index=False).encode()).value == 0
         assert comp.grade(comp.sample_submission).valid
-    assert import_all(folder, tmp_path / "out", monkeypatch, "--metric", "rmsee") == 1
+    assert command("import", folder, "--to", tmp_path / "out", "--metric", "rmsee") == 1
     assert "did you mean 'rmse'" in capsys.readouterr().out

@@ -1,11 +1,9 @@
 """Which commands the quickstart runs; CI runs them, on less than they take, and `make quickstart` as they are."""
 
 import filecmp
-import sys
 
 import pytest
 
-from trl_mle import cli
 from trl_mle.scripts import quickstart as module
 from trl_mle.shipped import find_recipe
 
@@ -25,16 +23,13 @@ def commands(monkeypatch):
 
 
 @pytest.fixture
-def quickstart(commands, monkeypatch, tmp_path):
+def quickstart(command, commands, tmp_path):
     """Runs the command, which writes to `out`; returns its exit code and what its commands are, without `doctor`."""
 
     def run(*options):
         commands.clear()
-        monkeypatch.setattr(sys, "argv", ["trl-mle", "quickstart", "--output_dir", str(tmp_path / "out"), *options])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        names = [command[3] if command[2] == "trl_mle.cli" else command[2] for command, _ in commands[1:]]
-        return ended.value.code, names
+        code = command("quickstart", "--output_dir", tmp_path / "out", *options)
+        return code, [words[3] if words[2] == "trl_mle.cli" else words[2] for words, _ in commands[1:]]
 
     return run
 

@@ -11,7 +11,6 @@ import pytest
 from support.fake_executor import CountingExecutor, ScriptedExecutor
 from support.scripted_policy import ScriptedPolicy, fenced
 
-from trl_mle import cli
 from trl_mle.competitions import Competition, Score, load_competition, own
 from trl_mle.evaluation import NoAnswerError, harness
 from trl_mle.evaluation.choosing import Chooser, like_sample
@@ -162,7 +161,7 @@ def test_it_starts_from_programs(scripted, tmp_path, capsys):
         solve(asked(start=["run/best_solutions"]))
 
 
-def test_rows_whose_labels_nobody_knows(scripted, tmp_path, executor, monkeypatch, capsys):
+def test_rows_whose_labels_nobody_knows(command, scripted, tmp_path, executor, monkeypatch, capsys):
     """The best program on the four folds finally runs with all labels, as `run --output` does; one that fails on so few
     is passed over, and so is one that was lucky on the hidden rows."""
     diabetes = load_competition("diabetes").public_dir
@@ -186,10 +185,7 @@ def test_rows_whose_labels_nobody_knows(scripted, tmp_path, executor, monkeypatc
     assert "held out" not in said.out
     assert all(len(line) <= 80 for line in said.out.splitlines())
     monkeypatch.setattr(grade, "make_executor", lambda args: nullcontext(executor))
-    command = ["trl-mle", "run", "./patients", str(submission.parent / "solution.py"), "--output", "mine.csv"]
-    monkeypatch.setattr("sys.argv", command)
-    with pytest.raises(SystemExit, match="0"):
-        cli.main()
+    assert command("run", "./patients", submission.parent / "solution.py", "--output", "mine.csv") == 0
     assert pd.read_csv("mine.csv").equals(predicted)
     broken = ScriptedExecutor(*[ExecutionResult(Outcome.INFRASTRUCTURE, "the disk is full")] * 8)
     chooser = Chooser(comp, own.final_competition(comp), broken, PlainConsole(stderr=True), tmp_path / "folds.json")

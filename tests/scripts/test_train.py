@@ -13,6 +13,7 @@ import psutil
 import pytest
 from support import forked
 from support.cores import SEVERAL_CORES
+from support.packages import read_files
 from support.prepared_folders import write_task
 from support.subprocess_executor import SubprocessExecutor
 
@@ -111,11 +112,7 @@ def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp
     args = [*arguments(tiny_model, folder, "--save_steps", "1"), "--async_rollouts", "true", "--use_peft", "true"]
     run_script(*args, "--max_steps", "1")
     capsys.readouterr()
-
-    def files():
-        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-    before = files()
+    before = read_files(folder)
     for changes, message in {
         ("--async_rollouts", "false"): "the checkpoint has rollouts that were not trained on yet: resume with async",
         ("--objective", "mean_rank"): "has objective=max_at_k, not mean_rank",
@@ -125,7 +122,7 @@ def test_a_checkpoint_that_does_not_fit_ends_the_run_in_one_line(tiny_model, tmp
             run_script(*args, "--max_steps", "2", "--resume_from_checkpoint", "true", *changes)
         line = capsys.readouterr().err.splitlines()[-1]
         assert (ended.value.code, line.startswith("train_mle.py: error: "), message in line) == (2, True, True), line
-        assert files() == before, changes
+        assert read_files(folder) == before, changes
 
 
 def test_a_task_that_breaks_a_run_is_named_in_one_line(tiny_model, tmp_path, run_script, capsys):

@@ -82,9 +82,8 @@ def test_a_kill_leaves_files_that_belong_together_and_loses_nothing(tmp_path):
         number = int(score) + 1
 
 
-def test_killed_between_the_renames(tmp_path):
+def test_killed_between_the_renames(tmp_path, wine):
     """A kill rarely hits so short a moment, so its folders are made by hand."""
-    wine = load_competition("wine")
     offer(tmp_path, wine, 1.0)
     (tmp_path / "wine").rename(tmp_path / "wine.old")
     offer(tmp_path / "other", wine, 2.0)
@@ -111,8 +110,7 @@ def test_what_counts_as_none(tmp_path):
     assert best.read(half) is None
 
 
-def test_the_reward_offers_valid_solutions(tmp_path):
-    wine = load_competition("wine")
+def test_the_reward_offers_valid_solutions(tmp_path, wine):
     texts = {"good": wine.answers.read_bytes(), "poor": wine.sample_submission.read_bytes(), "bad": b"a,b"}
     for name in ("bad", "poor", "good", "poor"):
         executor = ScriptedExecutor(ExecutionResult(Outcome.OK, duration_s=1.0, exit_code=0, submission=texts[name]))

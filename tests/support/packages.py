@@ -12,6 +12,14 @@ def write_files(folder, files):
     return folder
 
 
+def read_files(folder):
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def as_csv(table):
+    return table.to_csv(index=False).encode()
+
+
 def tables(target):
     """A train table, the test rows without the target, and the answers."""
     rng = np.random.RandomState(0)

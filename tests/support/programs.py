@@ -129,3 +129,27 @@ UNTOUCHED = {
     "builtins": "import builtins\nbuiltins.print = lambda *a, **k: None\n",
     "empty": "",
 }
+
+
+ASKED_ABOUT = """\
+import pandas as pd
+from sklearn.linear_model import LogisticRegression
+train = pd.read_csv("input/train.csv")
+test = pd.read_csv("input/test.csv")
+model = LogisticRegression(C={number})
+model.fit(train.drop(columns=["id", "label"]), train["label"])
+predictions = model.predict(test.drop(columns=["id"]))
+pd.DataFrame({{"id": test["id"], "label": predictions}}).to_csv("submission.csv", index=False)
+"""
+LINES = dict(zip(MILESTONES, [2, 3, 4, 5, 6, 7, 8], strict=True))
+
+
+def ideal(prompt, max_tokens):
+    """A perfect model's answer about one of these programs, in either mode."""
+    code = prompt.rpartition("```python\n")[2].partition("\n```")[0].splitlines()
+    if "Copy the line" in prompt:
+        return "\n".join(f"{milestone}: {code[line - 1]}" for milestone, line in LINES.items()), 40
+    lines = code
+    for milestone, line in reversed(LINES.items()):
+        lines.insert(line, f'print("milestone: {milestone}")')
+    return "```python\n" + "\n".join(lines) + "\n```", 300

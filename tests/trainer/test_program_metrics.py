@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from trl_mle.competitions import Score, load_competition
+from trl_mle.competitions import Score
 from trl_mle.rewards import Evaluation
 from trl_mle.solutions import syntax_tree_id
 from trl_mle.trainer.batch import Completion
@@ -57,8 +57,7 @@ def test_programs_that_come_again():
     assert metrics == {"unique_rate": pytest.approx(2 / 3), "copy_rate": 0.5}  # one of two that were to improve it
 
 
-def test_kinds_of_prompts_and_how_often_a_parent_is_beaten():
-    wine = load_competition("wine")
+def test_kinds_of_prompts_and_how_often_a_parent_is_beaten(wine):
 
     def program(kind, score, parent_score=None):
         parent = None if parent_score is None else "parent"

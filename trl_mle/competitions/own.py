@@ -177,8 +177,7 @@ def _labelled(rows: pd.DataFrame, table: Path, targets: list[str], id_column: st
     unknown = as_read(rows[targets]).isna().any(axis=1)
     names = " or ".join(map(repr, targets))
     if unknown.any():
-        what = f"{names} ({listed(rows.loc[unknown, targets].iloc[0])}, say)"
-        logger.warning("rows without %s are set aside: %d of %d", what, unknown.sum(), len(rows))
+        logger.warning("rows without %s are set aside: %s", names, first_cell(rows[targets[0]], unknown))
     if (count := int((~unknown).sum())) < LEAST_ROWS:
         raise CompetitionError(f"{table} has {count} rows with {names}: take {LEAST_ROWS} at least")
     return rows[~unknown]

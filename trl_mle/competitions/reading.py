@@ -77,7 +77,7 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
             elif is_numeric_dtype(read):
                 odd = f"{name!r} of {path} is {first_cell(cells[name], ~is_written_so)}"
-                raise CompetitionError(f"{odd}, which programs would read as another number than --read_csv: correct it")
+                raise CompetitionError(f"{odd}, which --read_csv and programs would read differently: correct it")
     cells.index += skipped
     cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))
     has_comma = [name for name in cells if cells[name].str.fullmatch(r"(-?[\d.]*,\d+)?").all() and cells[name].any()]
@@ -121,7 +121,7 @@ def as_times(cells: pd.Series, date_format: str | None = None) -> pd.Series:
     # Numbers such as 31122023 are in another order than that of time; a spreadsheet drops a leading zero
     days = [pd.to_datetime(cells.str.zfill(8), format=form, errors="coerce") for form in ("%d%m%Y", "%m%d%Y")]
     is_shuffled = any(day.notna().all() for day in days) and not cells.str.fullmatch(r"(1[5-9]|20)\d{6}").all()
-    is_shuffled |= cells.str.fullmatch(r"(0?[1-9]|1[0-2])(19|20)\d\d").all()  # month and year
+    is_shuffled |= bool(cells.str.fullmatch(r"(0?[1-9]|1[0-2])(19|20)\d\d").all())  # month and year
     if date_format is not None or times.isna().any() or is_shuffled:
         times = pd.to_datetime(cells, format=date_format or "ISO8601", errors="coerce", utc=True)
     if (is_odd := times.isna()).any():

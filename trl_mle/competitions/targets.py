@@ -32,8 +32,8 @@ def check_target(cells: pd.Series, metric: str, takes: Takes) -> None:
     needs_numbers = takes is Takes.NUMBERS or metric == "quadratic_weighted_kappa"  # whose labels have an order
     if needs_numbers and (is_odd := ~np.isfinite(numbers)).any():
         raise CompetitionError(
-            f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: correct or empty it, name "
-            "decimal, thousands or na_values with --read_csv, or take accuracy for labels"
+            f"{metric} needs numbers, and {cells.name!r} holds {first_cell(cells, is_odd)}: correct or empty it, take "
+            "--read_csv decimal=, or thousands=, as the file has it, na_values=?, or accuracy for labels"
         )
     if takes in (Takes.LABELS, Takes.PROBABILITIES) and numbers.notna().all():
         has_fraction = numbers % 1 != 0

@@ -122,8 +122,6 @@ class TransformersPolicy:
 
         self.tokenizer = _load_tokenizer(name)
         _check_tokenizer(name, self.tokenizer)
-        if self.tokenizer.pad_token is None:
-            self.tokenizer.pad_token = self.tokenizer.eos_token
         on_gpu = torch.cuda.is_available()
         dtype = "auto" if on_gpu or is_bfloat16_faster() else torch.float32
         try:

@@ -36,8 +36,6 @@ class TransformersModel:
         self.tokenizer = AutoTokenizer.from_pretrained(name)
         if self.tokenizer.chat_template is None:
             raise LanguageModelError(f"{name} has no chat template: use an instruction-tuned model")
-        if self.tokenizer.pad_token is None:  # for example, Llama's
-            self.tokenizer.pad_token = self.tokenizer.eos_token
         self.model = AutoModelForCausalLM.from_pretrained(name, dtype="auto").to(device).eval().requires_grad_(False)
         self.batch_size = batch_size
         self.identity = name
@@ -66,7 +64,7 @@ def generate(
 
     Args:
         model ([`~transformers.PreTrainedModel`]), tokenizer ([`~transformers.PreTrainedTokenizerBase`]):
-            The model, and its tokenizer with a chat template and a padding token.
+            The model, and its tokenizer with a chat template.
         prompts (`Sequence[str | list[dict[str, str]]]`):
             User messages or conversations.
         max_tokens (`int`), max_time_s (`float`, *optional*):
@@ -91,13 +89,13 @@ def generate(
         do_sample=seed is not None,
         **({} if seed is None else {"top_k": 0}),  # the whole distribution, as in TRL
         eos_token_id=end_tokens(model, tokenizer),
-        pad_token_id=tokenizer.pad_token_id,
+        pad_token_id=0,  # any: it is masked before a prompt, and ignored behind an answer
     )
     completions: dict[int, Completion] = {}
     for start in range(0, len(order), batch_size):
         chunk = order[start : start + batch_size]
         rows = tokenize_prompts(tokenizer, [conversations[i] for i in chunk], chat_template_kwargs)
-        ids = _padded(rows, tokenizer.pad_token_id).to(model.device)
+        ids = _padded(rows, 0).to(model.device)
         mask = _padded([[1] * len(row) for row in rows], 0).to(model.device)
         # Under ZeRO-3, the weights are gathered here, so processes with fewer or no prompts need not stay in step
         with without_defaults(model), shared_prefill(model.get_decoder()):

@@ -89,15 +89,7 @@ class SolutionPool:
 def syntax_tree_id(source: str) -> str:
     """An id that programs with the same syntax tree share, independent of comments and layout."""
     try:
-        # Each node without its children, so that nothing recurses
-        nodes = [(type(node).__name__, list(ast.iter_fields(node))) for node in ast.walk(parse_program(source))]
-        text = "\n".join(f"{name} {[(field, _kind(value)) for field, value in fields]}" for name, fields in nodes)
+        text = ast.dump(parse_program(source))
     except ProgramError:
         text = source
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
-
-
-def _kind(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_kind(item) for item in value]
-    return type(value).__name__ if isinstance(value, ast.AST) else repr(value)

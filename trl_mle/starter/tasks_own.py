@@ -1,7 +1,5 @@
 """The tasks of a competition of the user's own: a table, as `trl-mle new` makes it."""
 
-import json
-from collections.abc import Iterable
 from functools import partial
 from typing import Literal
 
@@ -11,6 +9,7 @@ from pandas.api.types import is_numeric_dtype
 
 from trl_mle.competitions import Competition, CompetitionError
 from trl_mle.competitions.metrics import Takes
+from trl_mle.prompts.features import listed, quoted
 from trl_mle.starter.tasks import NUMBERS, TEXT, Part, Task
 
 
@@ -38,20 +37,20 @@ def own_tasks(competition: Competition) -> tuple[Task, ...]:
     base: list[str] = []
     parts: tuple[Part, ...] = ()
     if numbers + kinds:
-        chosen = f"both.drop(columns={_listed(str(name) for name in train if name not in numbers + kinds)})"
+        chosen = f"both.drop(columns=[{listed([str(name) for name in train if name not in numbers + kinds])}])"
         chosen = f"pd.get_dummies({chosen})" if kinds else chosen
         base = [f"table = {chosen}.astype(float).fillna({filler})" for filler in ("0", "-1")]
         parts = tuple(part for part in NUMBERS if kinds or len(numbers) > 1 or "std" not in part.code)
     if prose:
-        line = f'text = both[{_listed(prose)}].fillna("-").agg(" ".join, axis=1)'
+        line = f'text = both[[{listed(prose)}]].fillna("-").agg(" ".join, axis=1)'
         base, parts = [f"{line}\n{other}" for other in base] or [line], parts + TEXT
-    target = json.dumps(targets[0], ensure_ascii=False)[1:-1]  # as a program writes it between double quotes
+    target = quoted(targets[0])[1:-1]  # as a program writes it between double quotes
     task = partial(Task, target=target, parts=parts, base=tuple(base))
     takes = competition.scoring.takes
     if takes is Takes.PROBABILITIES:
         return (task("probabilities", labels=_labels(competition, targets[0], target)),)
     if len(targets) > 1:
-        return (task("numbers", labels=f"train[{_listed(targets)}]"),)
+        return (task("numbers", labels=f"train[[{listed(targets)}]]"),)
     is_number = is_numeric_dtype(train[targets[0]])
     kind = KINDS.get(takes, "class") if is_number else "class"
     return (task(kind, column=target, logs=kind == "number" and bool((train[targets[0]] >= 0).all())),)
@@ -70,7 +69,3 @@ def _labels(competition: Competition, name: str, quoted: str) -> str:
     texts = pd.read_csv(competition.public_dir / "train.csv", usecols=[name], dtype=str)[name]
     in_text_order = tuple(f"{name}_{label}" for label in sorted(texts.unique())) == competition.target_columns
     return f'pd.read_csv("input/train.csv", dtype=str)["{quoted}"]' if in_text_order else f'train["{quoted}"]'
-
-
-def _listed(names: Iterable[str]) -> str:
-    return f"[{', '.join(json.dumps(name, ensure_ascii=False) for name in names)}]"

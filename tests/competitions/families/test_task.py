@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from support.packages import read_files
 
 from trl_mle.competitions import CompetitionError, Score, load_competition
 from trl_mle.competitions.families import (
@@ -45,10 +46,6 @@ def facts_and_tables(task):
     return task_contents(task.id).facts, *map(pd.read_csv, paths)
 
 
-def contents(folder):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 @pytest.fixture(scope="module")
 def executor():
     with LocalExecutor(max_parallel=1, timeout_s=120) as executor:
@@ -71,7 +68,7 @@ def test_bytes_are_a_function_of_the_id(tmp_path):
     task_contents.cache_clear()
     for task_id in ids:
         make_task(task_id, tmp_path / "here" / task_id)
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert read_files(tmp_path / "here") == read_files(tmp_path / "there")
     answers = [(tmp_path / "here" / task_id / "private/test.csv").read_bytes() for task_id in ids]
     assert len(set(answers)) == 3
     assert hashlib.sha256(answers[0]).hexdigest()[:16] == "a15d095b9135d39d"

@@ -2,12 +2,12 @@ import json
 import time
 import zipfile
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from support.packages import read_files
 from support.sketched import quick_programs, score
 from threadpoolctl import threadpool_limits
 
@@ -16,14 +16,7 @@ from trl_mle.competitions.catalog import MLEBENCH_COMPETITIONS
 from trl_mle.competitions.mirrors import FACTS, MIRRORS, load_mirror, make_mirror, making
 
 
-PIZZA = "random-acts-of-pizza"
-TWEETS = "tweet-sentiment-extraction"
-PATENTS = "us-patent-phrase-to-phrase-matching"
-PLANTS = "plant-pathology-2020-fgvc7"
-LEAVES = "leaf-classification"
-NOMAD = "nomad2018-predict-transparent-conductors"
-SPOOKY = "spooky-author-identification"
-LMSYS = "lmsys-chatbot-arena"
+INSULTS, ESSAYS, PIZZA, TWEETS, MAY, DECEMBER, PATENTS, PLANTS, LEAVES, NOMAD, SPOOKY, LMSYS = MLEBENCH_COMPETITIONS
 
 
 # Checksum of the names of all files and of the columns of all tables, which are those of the originals; the sample submission's
@@ -48,10 +41,6 @@ def _read(comp: Competition, name: str) -> pd.DataFrame:
     if name in ("train", "test") and comp.id.startswith(f"mirror:{PIZZA}"):
         return pd.read_json(comp.public_dir / f"{name}.json")
     return pd.read_csv(comp.public_dir / f"{name}.csv")
-
-
-def _bytes(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("name", MIRRORS)
@@ -93,7 +82,7 @@ def test_bytes_are_a_function_of_rows_and_seed(name, tmp_path):
     for folder, rows, seed in (("a", least, 3), ("b", least, 3), ("c", least, 4), ("d", least + 21, 3)):
         make_mirror(name, tmp_path / folder, rows=rows, seed=seed)
         time.sleep(0.02)  # so that a time in the bytes would show
-    a, b, c, d = (_bytes(tmp_path / folder) for folder in "abcd")
+    a, b, c, d = (read_files(tmp_path / folder) for folder in "abcd")
     assert a == b
     assert a["public/description.md"] != d["public/description.md"]
     answers = f"private/{MLEBENCH_COMPETITIONS[name].answers}"
@@ -103,7 +92,7 @@ def test_bytes_are_a_function_of_rows_and_seed(name, tmp_path):
     comp = load_mirror(f"mirror:{name}?rows={least}&seed=3")
     assert comp.id == f"mirror:{name}?rows={least}&seed=3"
     assert not set(comp.slug) & set(":?&=/")
-    assert _bytes(comp.public_dir.parent) == a
+    assert read_files(comp.public_dir.parent) == a
 
 
 @pytest.mark.slow

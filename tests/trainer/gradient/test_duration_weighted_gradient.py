@@ -52,18 +52,3 @@ def test_gradient_of_two_processes_is_the_one_by_hand(tiny_model, tmp_path):
             of_group = standardized_rewards if objective == "reward" else two_parts
             by_hand = gradients_by_hand(tiny_model, BATCHES[name], loss_type, of_group=of_group)
             assert largest_difference(gradients, by_hand) <= 1e-5
-
-
-def test_left_out_completion_moves_nothing(tiny_model, tmp_path):
-    """The gradient does not depend on its reward and duration."""
-    batch = BATCHES["straddling"]
-    changed = replay.Batch(
-        batch.num_generations,
-        batch.competition,
-        [-3.0 if i in batch.ours else reward for i, reward in enumerate(batch.rewards)],
-        [0.001 if i in batch.ours else duration for i, duration in enumerate(batch.durations)],
-        batch.ours,
-    )
-    first = trainer_gradients(tiny_model, str(tmp_path), batch, 12)
-    second = trainer_gradients(tiny_model, str(tmp_path), changed, 12)
-    assert largest_difference(first, second) == 0
