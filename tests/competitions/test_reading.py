@@ -135,8 +135,11 @@ def test_values(tmp_path, text, options, price):
 
 
 def test_numbers_of_two_forms_are_refused_and_texts_like_numbers_named(tmp_path, caplog):
-    for mixed in "a;price\nx;3.372\ny;656\n", "a;price\nx;1,5\ny;2.5\n":
-        assert "'price' of" in refusal(tmp_path, mixed.replace("1,5", "1"), "decimal=,")
+    assert "is '3.372' in row 2, a thousand times as" in refusal(tmp_path, "PK;price\nx;3.372\ny;656\n", "decimal=,")
+    options = "decimal=,", "thousands=."
+    assert "is '3.372' in row 2, a thousand times as" in refusal(tmp_path, "a;price\nx;3.372\ny;12.5\n", *options)
+    for others in [], options:
+        assert read(tmp_path, "a;latitude\nx;52.52\ny;1\n", *others)["latitude"].tolist() == ["52.52", "1"]
     read(tmp_path, "a;b;price\nx;;3,372\ny;;\n")
     assert caplog.messages[-1].startswith("'price' look like numbers")
 

@@ -75,9 +75,11 @@ def read_table(path: Path, options: Mapping[str, Any] | None = None) -> pd.DataF
                 continue
             if is_numeric_dtype(values[name]) and is_written_so.all():
                 cells[name] = values[name].map(str).mask(values[name].isna(), "")
-            elif is_numeric_dtype(read):
-                odd = f"{name!r} of {path} is {first_cell(cells[name], ~is_written_so)}"
-                raise CompetitionError(f"{odd}, which --read_csv and programs would read differently: correct it")
+            elif is_numeric_dtype(read) and (odd := cells[name].str.fullmatch(r"\W*[1-9]\d{0,2}\.\d{3}")).any():
+                what = (
+                    f"{name!r} of {path} is {first_cell(cells[name], odd)}, a thousand times as much with thousands=."
+                )
+                raise CompetitionError(f"{what}: name both signs with --read_csv, and let all its cells have them")
     cells.index += skipped
     cells = _without_repetitions(path, cells.apply(lambda column: column.str.strip()))
     has_comma = [name for name in cells if cells[name].str.fullmatch(r"(-?[\d.]*,\d+)?").all() and cells[name].any()]
@@ -141,7 +143,7 @@ def _text(path: Path, encoding: str | None) -> str:
     if not path.is_file():
         raise FileNotFoundError(f"there is no table {path}")
     content = path.read_bytes()
-    if content.startswith((b"\x1f\x8b", b"PK")):
+    if content.startswith((b"\x1f\x8b", b"PK\3\4")):
         raise CompetitionError(f"{path} is compressed: unpack it first")
     try:
         text = content.decode(encoding or "utf-8-sig")
