@@ -18,7 +18,8 @@ here. Written down before the first run (2026-11-28):
 - Primary outcome: of the best of all 448 programs, chosen on the rows that training sees, the score on the others, as its rank among the
   different scores of all cells of its competition (0 worst, 1 best; 0 without a valid program). `ideas` less `asked, ideas`, paired by
   competition and seed, with a 95% interval; then less the 0.5B and the 1.5B asked without ideas.
-- Also: different scores among the 448, the share of valid programs, in the last six steps and afterwards, the expected best of 8 afterwards.
+- Also: different scores among the 448, the share of valid programs, in the last six steps and afterwards, the expected best of 8 (and, asked for on
+  2026-11-30, of 64), of the programs after training, or of all where nothing is trained.
 - Rule: ideas become the default of the recipes that are not the paper's if the interval of `ideas` less the 0.5B asked lies above 0. Until there are
   two seeds of two competitions, nothing is concluded. (It did with four pairs, +0.36 ± 0.34; with spooky's it does not, +0.23 ± 0.28. They stay for
   what they give to training.)
@@ -82,6 +83,8 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 ASKED = "asked, ideas", "1.5B, asked, ideas"
 EARLIER = "0.5B, asked", "1.5B, asked", "reward, linear", "max_at_k"
+ALIKE = *ASKED, "0.5B, asked", "1.5B, asked"  # arms whose programs come from one policy
+KS = 8, 64
 TRAINING = {
     "objective": "reward", "duration_weighting": "none", "improve_probability": 0.0, "beta": 0.0,
     "per_device_train_batch_size": 8, "gradient_accumulation_steps": 2, "num_generations": 16, "share_prompts": True,
@@ -171,10 +174,9 @@ def measure(competition: str, arm: str, seed: int, args: argparse.Namespace) -> 
     return line | dict(zip(("seen", "held_out"), zip(*scores, strict=True), strict=True))
 
 
-def chosen(line: dict[str, Any], higher: bool, last: int = 0) -> tuple[float, float]:
-    """The scores of the program that is best on the rows that choose, of all or the `last` ones; NaN without a valid one."""
-    pairs = list(zip(line["seen"], line["held_out"], strict=True))[-last:]
-    scores = [pair for pair in pairs if pair[0] is not None]
+def chosen(line: dict[str, Any], higher: bool) -> tuple[float, float]:
+    """The scores of the program that is best on the rows that choose; NaN without a valid one."""
+    scores = [pair for pair in zip(line["seen"], line["held_out"], strict=True) if pair[0] is not None]
     return (max if higher else min)(scores, key=lambda pair: pair[0], default=(np.nan, np.nan))
 
 
@@ -210,25 +212,37 @@ def main() -> None:
     earlier = {(line["competition"], line["arm"], line["seed"]): line for line in read(KNOWN)}
     cells |= {key: earlier[key] for key in product(args.competitions, EARLIER, args.seeds) if key in earlier}
 
-    best: dict[str, dict[tuple[str, str, int], float]] = {"best of all": {}, "best of 64": {}}  # the last 64, as ranks
+    best: dict[str, dict[tuple[str, str, int], float]] = {"all": {}} | {
+        str(k): {} for k in KS
+    }  # the best of k, as ranks
     for competition in args.competitions:
         higher = load_competition(competition).higher_is_better
         lines = [line for (name, _, _), line in cells.items() if name == competition]
         known = np.unique([score for line in lines for score in line["held_out"] if score is not None])
-        columns = Column("arm, seed", no_wrap=True), "valid", "after", "scores", "held out", *best, "of 8"
+        columns = (
+            Column("arm, seed", no_wrap=True),
+            "valid",
+            "after",
+            "scores",
+            "held out",
+            *(f"of {k}" for k in best),
+        )
         table = Table(*columns, title=competition)
         for key, line in sorted((key, line) for key, line in cells.items() if key[0] == competition):
             _, held_out = chosen(line, higher)
             seen, reported = np.array([line["seen"], line["held_out"]], dtype=float)  # NaN for None
-            after = [None if np.isnan(score) else rank(score, higher, known) for score in reported[-SAMPLES:]]
-            (point,) = best_of_k(line["seen"][-SAMPLES:], [8], higher, reported=after, resamples=0)
-            shares = (float((~np.isnan(values)).mean()) for values in (seen, seen[-SAMPLES:]))
-            best["best of all"][key] = rank(held_out, higher, known)
-            best["best of 64"][key] = rank(chosen(line, higher, SAMPLES)[1], higher, known)
-            ranks = (found[key] for found in best.values())
-            best_of_8 = (point.score or 0.0) * point.valid_rate
-            figures = (*shares, len(set(line["seen"]) - {None}), held_out, *ranks, best_of_8)
-            table.add_row(f"{key[1]}, {key[2]}", *(f"{figure:.3g}" for figure in figures))
+            count = len(seen) if key[1] in ALIKE else args.samples
+            after = [None if np.isnan(score) else rank(score, higher, known) for score in reported[-count:]]
+            ks = [k for k in KS if k <= count]
+            best["all"][key] = rank(held_out, higher, known)
+            for point in best_of_k(line["seen"][-count:], ks, higher, reported=after, resamples=0):
+                best[str(point.k)][key] = (point.score or 0.0) * point.valid_rate
+            shares = (float((~np.isnan(values)).mean()) for values in (seen, seen[-count:]))
+            ranks = [f"{found.get(key, np.nan):.2f}" for found in best.values()]
+            scores = len(set(line["seen"]) - {None})
+            table.add_row(
+                f"{key[1]}, {key[2]}", *(f"{share:.2f}" for share in shares), f"{scores}", f"{held_out:.3g}", *ranks
+            )
         PlainConsole().print(table)
     for (outcome, ranks), arm, other in product(best.items(), ARMS, (*ARMS, *EARLIER)):
         pairs = [
@@ -238,7 +252,7 @@ def main() -> None:
         ]
         if len(pairs) > 1:
             difference = "{:+.2f} ± {:.2f}, {} pairs".format(*interval(pairs), len(pairs))
-            print(f"{outcome}, {arm}, less {other}: {difference}")
+            print(f"best of {outcome}, {arm}, less {other}: {difference}")
 
 
 if __name__ == "__main__":
