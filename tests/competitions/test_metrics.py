@@ -143,7 +143,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", METRICS)
 def test_hostile_predictions_are_scored_or_invalid_in_one_line(name, tmp_path):
-    table(METRICS[name].takes).to_csv(tmp_path / "table.csv", index=False)
+    table(name).to_csv(tmp_path / "table.csv", index=False)
     comp = new_competition(tmp_path / "table.csv", ["target"], name, tmp_path / "own")
     for holdout in (0.0, 0.5):
         comp = replace(comp, holdout=holdout)

@@ -73,7 +73,7 @@ def test_every_program_without_slips_is_valid(table, tmp_path, metric, targets, 
 def test_a_metric_is_one_entry(tmp_path, name):
     """From a table with labels that it takes to a program that scores better than the constant guess."""
     metric = METRICS[name]
-    labels.table(metric.takes).to_csv(tmp_path / "table.csv", index=False)
+    labels.table(name).to_csv(tmp_path / "table.csv", index=False)
     competition = new_competition(tmp_path / "table.csv", ["target"], name, tmp_path / "own")
     guess = competition.grade(competition.sample_submission).value
     program = program_of(tmp_path / "own")

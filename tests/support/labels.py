@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from trl_mle.competitions.metrics import Takes
+from trl_mle.competitions.metrics import METRICS, Takes
 
 
 NAMES = np.array(["ash", "birch", "cedar", "elm", "fir", "oak", "pine"])
@@ -33,11 +33,12 @@ def draw(takes: Takes, rng: np.random.RandomState, rows: int = 0) -> tuple[pd.Da
     return (truth, guess) if takes is Takes.TEXTS else (truth.astype(float), guess.astype(float))
 
 
-def table(takes: Takes, rows: int = 140) -> pd.DataFrame:
+def table(metric: str, rows: int = 140) -> pd.DataFrame:
     """Two columns, one of which says much about the third, `target`."""
     rng = np.random.RandomState(0)
     codes = np.arange(rows) % 7
     targets = {Takes.TEXTS: PHRASES[codes], Takes.NUMBERS: 2.5 + codes + rng.rand(rows)}
     targets |= dict.fromkeys((Takes.SCORES, Takes.ZEROS_AND_ONES), codes % 2)
     targets |= dict.fromkeys((Takes.PROBABILITIES, Takes.LABELS), NAMES[codes])
-    return pd.DataFrame({"width": codes + 0.6 * rng.rand(rows), "height": rng.rand(rows), "target": targets[takes]})
+    target = codes if metric == "quadratic_weighted_kappa" else targets[METRICS[metric].takes]
+    return pd.DataFrame({"width": codes + 0.6 * rng.rand(rows), "height": rng.rand(rows), "target": target})
