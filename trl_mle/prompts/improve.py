@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
-from trl_mle.prompts.opening import opening
+from trl_mle.prompts.opening import known_opening
 from trl_mle.prompts.prompt import PROGRAM_ALONE, PROGRAM_FORM, task
 from trl_mle.prompts.untrusted_text import fence_for, plain_text
 
@@ -26,8 +26,7 @@ _REPAIR = "Repair it: say in a short plan why it failed, then write " + PROGRAM_
 _IMPROVE_ALONE = "Improve it: think about what limits its score. " + PROGRAM_ALONE
 _REPAIR_ALONE = "Repair it: think about why it failed. " + PROGRAM_ALONE
 
-# Training requests the same tasks repeatedly
-_task, _opening = lru_cache(maxsize=64)(task), lru_cache(maxsize=64)(opening)
+_task = lru_cache(maxsize=64)(task)  # training requests the same ones repeatedly
 
 _PROGRAM = """\
 {what}
@@ -78,7 +77,7 @@ def improve_prompt(
     score = f"\nIts score on the test set: {test_score:g}.\n" if test_score is not None else ""
     task_text = _task(comp, limits, SECTION_TOKENS, TASK_TOKENS)
     what, ask = (FAILED, (_REPAIR, _REPAIR_ALONE)) if failed else (PREVIOUS, (_IMPROVE, _IMPROVE_ALONE))
-    begun = [{"role": "assistant", "content": _opening(comp)}] if begin_program else []
+    begun = [{"role": "assistant", "content": known_opening(comp)}] if begin_program else []
     program_lines, output_lines = (plain_text(text.strip("\n")).split("\n") for text in (program, output))
 
     def prompt(program_kept: int, output_kept: int) -> list[dict[str, str]]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +21,7 @@ def opening(comp: Competition, idea: Idea | None = None, without: Collection[str
     """
     Builds the beginning of an answer: a fence, and the first lines of a program. They read the tables, name features
     and targets, and end in the beginning of an import, or in the idea's. A small model continues such a program, but
-    if asked for one, it writes an essay (docs/results.md). Without tables, there is only a fence and `import`.
+    if asked for one, it writes an essay. Without tables, there is only a fence and `import`.
     `without` names what is left out: `"dates"`, the `"means"` of texts that repeat.
     """
     found = find_tables(comp)
@@ -70,6 +71,9 @@ def opening_of(prompt: object) -> str:
     if isinstance(prompt, list) and prompt and prompt[-1]["role"] == "assistant":
         return str(prompt[-1]["content"])
     return ""
+
+
+known_opening = lru_cache(maxsize=1024)(opening)  # prompts ask for the same ones repeatedly: tables are read once
 
 
 def without_opening(prompt: list) -> list:

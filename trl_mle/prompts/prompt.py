@@ -14,7 +14,7 @@ import pandas as pd
 from trl_mle.competitions import Competition
 from trl_mle.execution.program import Limits
 from trl_mle.prompts.ideas import Idea
-from trl_mle.prompts.opening import opening
+from trl_mle.prompts.opening import known_opening
 from trl_mle.prompts.tables import condensed, find_table, is_text, read_table
 from trl_mle.prompts.tokens import estimate_tokens, shorten
 from trl_mle.prompts.untrusted_text import plain_text
@@ -104,7 +104,7 @@ def scratch_prompt(
         `list[dict[str, str]]`: A user message and, with `begin_program`, the beginning of the assistant's.
     """
     limits = limits or Limits()
-    begun = opening(comp, idea) if begin_program else ""
+    begun = known_opening(comp, idea) if begin_program else ""
     ask = PROGRAM_ALONE if begin_program else _ASK
     if idea is not None and idea.fit not in begun:
         ask += f" Fit {idea.name}."
@@ -112,7 +112,7 @@ def scratch_prompt(
     room = MAX_TOKENS - estimate_tokens(ask) - estimate_tokens(_TASK.format(files="", **parts))
     for without in (("means",), ("means", "dates")) if begin_program else ():
         if room - estimate_tokens(begun) < FILES_TOKENS:
-            begun = opening(comp, idea, without)
+            begun = known_opening(comp, idea, without)
     files = _files(comp, max(0, room - estimate_tokens(begun)))
     user = {"role": "user", "content": _TASK.format(files=files, **parts) + ask}
     return [user, {"role": "assistant", "content": begun}] if begin_program else [user]
